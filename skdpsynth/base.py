@@ -34,10 +34,7 @@ from skdpsynth.measure import (
     Measurements,
     TableModel,
     allocate,
-    discover,
     guess_table,
-    guessed_layout,
-    plan_table,
     remarks,
     weak_claims,
 )
@@ -220,9 +217,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         self._check_parameters()
         schema = self.schema or NOTHING_STATED
         table, layout = open_table(X, y, target=self.target, schema=schema)
-        known = None
-        if self._known is not None:
-            known = self._known.domains_of(modelled_columns(layout, schema))
+        known = self._known
+        domains = known.domains_of(modelled_columns(layout, schema)) if known else ()
         if weak := weak_claims(self.epsilon, self.delta, schema.n_rows):
             warnings.warn(" ".join(weak), DegradedResultWarning, stacklevel=3)
         seed = public_seed(self.random_state)
@@ -238,9 +234,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         try:
             self._forget()  # the earlier fit
             limited = limit_rows(table, schema)
-            metadata, rows = discover(
-                limited.rows, layout, schema, accountant, limited.sizes, known
-            )
+            discovery = Discovery(layout, schema, domains)
+            metadata, rows = discovery.run(limited.rows, accountant, limited.sizes)
             accountant.limit_scopes(metadata.classes.scopes)
             plans = self._allocate(metadata, accountant)
             model = self._fit(rows, metadata, plans, accountant, seed)
@@ -264,7 +259,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         self._model, self._report, self.schema_ = model, report, complete
         self._plans = plans
         self._make_ready([seed, 1])
-        spent = claim(report.epsilon), claim(report.delta)
+        spent = map(claim, (report.epsilon, report.delta))
         _LOG.info("Fitted, at epsilon %s and delta %s", *spent)
         if poor:
             warnings.warn(poor, DegradedResultWarning, stacklevel=3)
@@ -293,8 +288,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             Their labels as y came; None if there is no target.
         """
         self.fit(X, y)
-        layout = self._model.metadata.layout
-        n_rows = int(np.rint(self._model.metadata.classes.counts.sum()))
+        metadata = self._model.metadata
+        layout, n_rows = metadata.layout, int(np.rint(metadata.classes.counts.sum()))
         table = self.sample(max(n_rows, 1), output="pandas")
         labels = None if layout.target is None else table.pop(layout.target)
         if layout.y_given and labels is not None:
@@ -414,33 +409,35 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
                     f" with a privacy_unit, and one of them at least. Got {n_rows!r};"
                     " give one number, or name the unit in the schema."
                 )
-            options = {"dtypes": dtypes, "class_counts": class_counts}
             each = {
                 most: self.plan(
-                    n, schema=replace(given, max_rows_per_unit=most), **options
+                    n,
+                    dtypes=dtypes,
+                    schema=replace(given, max_rows_per_unit=most),
+                    class_counts=class_counts,
                 )
                 for most, n in n_rows.items()
             }
             return pd.concat(each, names=["max_rows_per_unit"])
         target = agreed_target(self.target, given)
         metadata = self._model.metadata if hasattr(self, "_model") else None
-        if metadata is not None and not same_name(target, metadata.layout.target):
-            given_y = target is None and metadata.layout.y_given
-            metadata = metadata if given_y else None
-        last = None if metadata is None or schema is not None else metadata.layout
-        labels = () if metadata is None else metadata.classes.labels
-        layout = guessed_layout(dtypes, given, target, last)
-        known = self._known is not None
-        guess = guess_table(layout, given, n_rows, class_counts, labels, known=known)
+        if metadata and not same_name(target, metadata.layout.target):
+            # Labels that came as y have a name of their own.
+            metadata = metadata if target is None and metadata.layout.y_given else None
+        last = metadata.layout if metadata and schema is None else None
+        labels = metadata.classes.labels if metadata else ()
+        known = self._known.domains if self._known else ()
+        guess = guess_table(
+            dtypes, given, target, last, n_rows, class_counts, labels, known=known
+        )
         # Whether a class trains depends on the rows of a unit.
         planner = self if schema is None else clone(self).set_params(schema=given)
         if self._adversarial:
             planner._check_parameters()
-        return plan_table(
+        return guess.plan(
             planner._plan_classes,
             lambda epsilon: self._accountant(guess.layout, given, epsilon),
             self.epsilon,
-            guess,
             dependent=self._dependent,
             adversarial=self._adversarial,
         )
@@ -477,7 +474,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             classes.scopes,
             classes.planned,
             metadata.domains,
-            accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9),
+            self._left(accountant, classes.scopes[0]),
             measured=metadata.layout.measured,
         )
         for plan in plans:
@@ -490,6 +487,11 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
                 *(plan.n_groups, plan.n_iter, plan.n_teachers),
             )
         return plans
+
+    @staticmethod
+    def _left(accountant: PrivacyAccountant, scope: Hashable) -> float:
+        """Return the mu that the rows of a class have left, but for rounding."""
+        return accountant.remaining_mu(scope) * (1 - 1e-9)
 
     def _accountant(
         self,
@@ -539,13 +541,14 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         """Open the stream of samples, and set what users read off a fitted object."""
         self._stream = np.random.default_rng(seed)
         self.epsilon_, self.delta_ = self._report.epsilon, self._report.delta
-        layout = self._model.metadata.layout
+        metadata = self._model.metadata
+        layout = metadata.layout
         names = [column.name for column in layout.feature_columns]
         self.n_features_in_ = len(names)
         if not layout.from_array and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
         if layout.label_column is not None:
-            self.classes_ = np.array(self._model.metadata.classes.labels)
+            self.classes_ = np.array(metadata.classes.labels)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

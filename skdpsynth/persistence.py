@@ -149,10 +149,11 @@ class Savable(BaseEstimator):
         self.schema_, self._model = schema_, model
         require(isinstance(document["plans"], list), "no plans")
         self._plans = [*map(Allocation.from_json, document["plans"])]
+        classes = model.metadata.classes
         labels = tuple(plan.label for plan in self._plans)
-        require(labels in ((), model.metadata.classes.scopes), "other plans")
-        rows = tuple(plan.n_rows for plan in self._plans)
-        planned = tuple(model.metadata.classes.planned[: len(rows)])
+        require(labels in ((), classes.scopes), "other plans")
+        rows = [plan.n_rows for plan in self._plans]
+        planned = classes.planned[: len(rows)].tolist()
         require(rows == planned, "other numbers of rows")
         self._report = PrivacyReport.from_dict(document["report"])
         whose = unit_words(schema_.privacy_unit, schema_.max_rows_per_unit or 1)
@@ -160,8 +161,8 @@ class Savable(BaseEstimator):
         self._restore_generator(document["generator"], arrays)
         self._make_ready()
         # What cannot be drawn is refused here: a row of each class, every category.
-        self.sample(len(self._model.marginals), random_state=0, output="pandas")
-        check_categories(self._model)
+        self.sample(len(model.marginals), random_state=0, output="pandas")
+        check_categories(model)
         return self
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -220,12 +220,12 @@ def claim_to_the_nearest(real, value):
 # --- Measurements -------------------------------------------------------------------
 
 
-@mutation("skdpsynth.measure._discovery", "discover")
-def exact_rows_in_a_note(real, table, layout, schema, accountant, *args, **kwargs):
+@mutation("skdpsynth.measure._discovery:Discovery", "run")
+def exact_rows_in_a_note(real, self, table, accountant, *args, **kwargs):
     """Say in the report how many rows were fitted, without noise."""
     from skdpsynth.privacy import Parts
 
-    found = real(table, layout, schema, accountant, *args, **kwargs)
+    found = real(self, table, accountant, *args, **kwargs)
     n_rows = sum(len(part) for part in Parts.of(table).each())
     accountant.remark(f"Fitted to {n_rows:,} rows.")
     return found

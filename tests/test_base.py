@@ -98,7 +98,9 @@ def test_a_refused_fit_draws_nothing_and_keeps_the_first(monkeypatch):
     budget = PrivacyBudget(1.0, 1e-4)
     synth = IndependentSynthesizer(target="y", budget=budget).fit(real)
     fitted = {k: v for k, v in vars(synth).items() if k not in synth.get_params()}
-    monkeypatch.setattr("skdpsynth.base.discover", None)  # an error if it is called
+    monkeypatch.setattr(
+        "skdpsynth.base.Discovery.run", None
+    )  # an error if it is called
     for changes in ({"target": None}, {"epsilon": math.inf}, {"target": "absent"}):
         with pytest.raises((BudgetExceededError, InvalidTableError)):
             synth.set_params(**changes).fit(real[["a", "y"]])

@@ -177,6 +177,10 @@ class Allocation:
         """Teachers; 0 without training, and with DP-SGD."""
         return self.training.n_teachers if self.training else 0
 
+    def tables_of(self, n_columns: int) -> int:
+        """Return the tables of pairs: a number of the algorithm, or the usual one."""
+        return self.n_tables or planned_tables(n_columns, few=self.few_rows)
+
     @property
     def signal_to_noise(self) -> float:
         """Expected count of a bin of the marginals over its noise."""
@@ -326,19 +330,22 @@ def measured_form(
     n_discrete: int,
     mu: float,
     *,
+    order: int = 3,
     tables_first: bool = False,
 ) -> Form:
     """Choose what is measured of a table, each of whose classes has `mu` in all.
 
-    Tables of pairs where some class affords them, else second moments where those of
-    some class are above the noise. The other classes borrow from the largest such one.
-    Moments are also better for few rows without classes, or of many numbers; but
-    `tables_first` keeps the tables of classes.
+    With an `order` of 1 marginals alone. Else tables of pairs where some class affords
+    them, or second moments where those of some class are above the noise. The other
+    classes borrow from the largest such one. Moments are also better for few rows
+    without classes, or of many numbers; but `tables_first` keeps the tables of classes.
     """
+    if order == 1:
+        return "marginals"
     n_columns, alone = n_continuous + n_discrete, tuple(labels) == (None,)
     largest, of_pairs = max(n_rows), mu * math.sqrt(1.0 - QUARTER)
     few = few_rows(largest, n_columns, of_pairs)
-    pairs = any(pairs_affordable(n, n_columns, of_pairs, few=few) for n in n_rows)
+    pairs = pairs_affordable(largest, n_columns, of_pairs, few=few)
     # Few rows for all pairs of 20 numbers or more: second moments say more than tables
     # of some pairs (docs/marginal.md). In 22 pairs of fits to 20 to 103 columns of
     # Epileptic seizure and ISOLET (epsilon 1, 3) AUPRC rose in 20, and distances of
@@ -349,7 +356,7 @@ def measured_form(
     scarce = is_scarce(largest, n_tables, of_pairs)
     if pairs and not (scarce and (alone or (numbers and not tables_first))):
         return "pairs"
-    if any(moments_share(n, n_columns, mu) for n in n_rows):
+    if moments_share(largest, n_columns, mu):
         return "moments"
     return "pairs" if pairs else "marginals"
 
@@ -364,6 +371,7 @@ def allocate_measurements(
     largest: float | None = None,
     form: Form = "marginals",
     order: int = 3,
+    design: Measurements | None = None,
 ) -> Allocation:
     """Allocate the measurements of one class, without training.
 
@@ -384,6 +392,9 @@ def allocate_measurements(
         nothing.
     order : int, default=3
         Columns of a table at most.
+    design : Measurements, optional
+        Those of another table: the same tables are measured, with the shares that a
+        first fit has, but for what that chose by the rows.
 
     Returns
     -------
@@ -393,7 +404,13 @@ def allocate_measurements(
     if form == "random":
         return Allocation(label, n_rows)
     n_columns = n_continuous + n_discrete
-    if form == "pairs":
+    shares: dict[str, float] = {}
+    more: dict[str, Any] = {}
+    if design is not None:
+        shares, more = _shares_of(design, label)
+    elif form == "moments":
+        shares = {"moments": moments_share(n_rows, n_columns, mu)}
+    elif form == "pairs":
         of_triples = mu * math.sqrt(QUARTER)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
         triples = QUARTER if n_groups else 0.0
@@ -404,25 +421,32 @@ def allocate_measurements(
             of_pairs = left * math.sqrt(1.0 - share) * math.sqrt(1.0 - QUARTER)
             if pairs_affordable(n_rows, n_columns, of_pairs, few=few):
                 shares = {"triples": triples, "relations": share, "pairs": 1 - QUARTER}
-                groups = {"n_groups": n_groups, "few_rows": few}
-                return _shared_out(label, n_rows, mu, shares, **groups)
-    share = moments_share(n_rows, n_columns, mu) if form == "moments" else 0.0
-    return _shared_out(label, n_rows, mu, {"moments": share})
-
-
-def _shared_out(
-    label: Hashable,
-    n_rows: float,
-    mu: float,
-    shares: Mapping[str, float],
-    **more: Any,  # noqa: ANN401 - other fields
-) -> Allocation:
-    """Take shares in this order, each of what is left; marginals have the rest."""
-    for kind, share in shares.items():
+                more = {"n_groups": n_groups, "few_rows": few}
+                break
+    for kind, share in shares.items():  # each of what is left; marginals have the rest
         if share:
             more[kind] = Spend(mu * math.sqrt(share))
             mu *= math.sqrt(1.0 - share)
     return Allocation(label, n_rows, Spend(mu), **more)
+
+
+def _shares_of(
+    design: Measurements, label: Hashable
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return the shares of a class that was measured of another table; other fields."""
+    scopes = design.metadata.classes.scopes
+    of_class = {own.query.kind: own.query for own in design if own.scope == label}
+    of_all = {own.query.kind for own in design if own.scope not in scopes}
+    shares = {
+        "moments": MOMENTS_SHARES[1] * ("moments" in of_class),
+        # Of every row, so first, and equal in all classes.
+        "together": (1.0 - QUARTER) * TOGETHER_SHARES[0] * ("pairs" in of_all),
+        "relations": BESIDE_SHARE * ("cells" in of_class.keys() | of_all),
+        "triples": QUARTER * ("triples" in of_class),
+        "pairs": (1.0 - QUARTER) * ("pairs" in of_class),
+    }
+    n_groups = getattr(of_class.get("triples"), "n_groups", 0)
+    return shares, {"n_groups": n_groups, "designed": True}
 
 
 def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
@@ -476,7 +500,7 @@ def _completed(
             more["n_bins"], noise_std = fine_plan(domains, plan.n_rows, fine)
             more["marginals"] = Spend(mu, noise_std)
         if mu := plan.pairs.mu:
-            more["n_tables"] = n_tables = _n_tables(plan, n_columns)
+            more["n_tables"] = n_tables = plan.tables_of(n_columns)
             more["n_table_cells"] = cells * n_tables // n_pairs
             more["pairs"] = Spend(mu, math.sqrt(n_tables) / mu)
         if mu := plan.moments.mu:
@@ -573,35 +597,6 @@ def and_unlabelled(
     return replace(metadata, classes=classes), completed
 
 
-def allocate_design(
-    design: Measurements, label: Hashable, n_rows: float, mu: float
-) -> Allocation:
-    """Allocate the measurements of a class that are those of another table.
-
-    With the shares that a first fit has, but for what it chooses by the rows.
-    """
-    scopes = design.metadata.classes.scopes
-    of_class = {
-        answer.query.kind: answer.query for answer in design if answer.scope == label
-    }
-    of_all = {answer.query.kind for answer in design if answer.scope not in scopes}
-    shares = {
-        "moments": MOMENTS_SHARES[1] * ("moments" in of_class),
-        # Of every row, so first, and equal in all classes.
-        "together": (1.0 - QUARTER) * TOGETHER_SHARES[0] * ("pairs" in of_all),
-        "relations": BESIDE_SHARE * ("cells" in of_class.keys() | of_all),
-        "triples": QUARTER * ("triples" in of_class),
-        "pairs": (1.0 - QUARTER) * ("pairs" in of_class),
-    }
-    n_groups = getattr(of_class.get("triples"), "n_groups", 0)
-    return _shared_out(label, n_rows, mu, shares, n_groups=n_groups, designed=True)
-
-
-def _n_tables(plan: Allocation, n_columns: int) -> int:
-    """Return the tables of pairs of a plan: its own number, or the usual one."""
-    return plan.n_tables or planned_tables(n_columns, few=plan.few_rows)
-
-
 def table_bins(
     plans: Sequence[Allocation], n_columns: int, *, measured: bool = False
 ) -> int:
@@ -612,7 +607,7 @@ def table_bins(
     few bins know better. A few columns may have more bins.
     """
     rows = [
-        plan.n_rows / max(math.sqrt(_n_tables(plan, n_columns)) / plan.pairs.mu, 1.0)
+        plan.n_rows / max(math.sqrt(plan.tables_of(n_columns)) / plan.pairs.mu, 1.0)
         for plan in plans
         if plan.pairs.mu
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -80,41 +81,42 @@ def fit_masses(
     return [masses[j] for j in range(len(columns))]
 
 
-def fit_smooth(
+def fit_densities(
     columns: list[list[Histogram]],
     cells: list[Floats],
     totals: Floats,
     even: Sequence[bool] = (),
+    *,
+    spiked: bool = True,
 ) -> list[Floats]:
-    """Fit a smooth distribution per column, as `fit_masses`, on fewer cells.
+    """Fit a distribution per column as `fit_masses`, on fewer cells; maybe with spikes.
 
     Columns of few rows have `even` ones: what the noise hides is as where all is seen.
+
+    The last histogram of a column has edges of cells. Numbers that people choose, such
+    as 40 hours, are no smooth density. A bin whose count is too high for the density by
+    more than `SURE` noise deviations keeps it, and the density is fitted to the other
+    rows. Of what the other bins differ, more is kept where there are more rows: in a
+    long tail it is noise.
     """
-    grids = _grids(cells, even)
-    masses = []
-    fitted = fit_masses(columns, grids, totals)
-    for mass, grid, edges in zip(fitted, grids, cells, strict=True):
-        result = np.maximum(_rebinned(mass, grid, edges), TINY)
-        masses.append(result / result.sum())
-    return masses
-
-
-def fit_spiked(
-    columns: list[list[Histogram]],
-    cells: list[Floats],
-    totals: Floats,
-    even: Sequence[bool] = (),
-) -> list[Floats]:
-    """Fit a smooth distribution per column, and spikes that are above the noise.
-
-    As `fit_smooth`; the last histogram of a column has edges of cells. Numbers that
-    people choose, such as 40 hours, are no smooth density. A bin whose count is too
-    high for the density by more than `SURE` noise deviations keeps it, and the
-    density is fitted to the other rows. Of what the other bins differ, more is kept
-    where there are more rows: in a long tail it is noise.
-    """
-    grids, finest = _grids(cells, even), [parts[-1] for parts in columns]
-    excess = [_first_spikes(part) for part in finest]
+    # Some of the edges, and as many cells at most as `SMOOTH_GRID` has.
+    places = [np.rint((len(edges) - 1) * SMOOTH_GRID).astype(int) for edges in cells]
+    grids = [edges[np.unique(own)] for edges, own in zip(cells, places, strict=True)]
+    both = zip_longest(grids, even)
+    grids = [SMOOTH_GRID if own else edges for edges, own in both]
+    if not spiked:
+        fitted = fit_masses(columns, grids, totals)
+        each = zip(fitted, grids, cells, strict=True)
+        masses = [np.maximum(_rebinned(*own), TINY) for own in each]
+        return [mass / mass.sum() for mass in masses]
+    finest, excess = [parts[-1] for parts in columns], []
+    for part in finest:  # at first by medians: a fitted density would rise to spikes
+        usual = part.counts
+        if len(usual) >= 5:
+            widths = np.diff(part.edges)
+            near = np.pad(part.counts / widths, 2, mode="reflect")
+            usual = np.median(sliding_window_view(near, 5), axis=1) * widths
+        excess.append(_spikes(part.counts - usual, part))
     rounds, rest = list(columns), totals.copy()
     fits: dict[int, tuple[Floats, ...]] = {}
     moving = list(range(len(columns)))
@@ -160,15 +162,6 @@ def fit_spiked(
     return masses
 
 
-def _first_spikes(part: Histogram) -> Floats:
-    """Guess spikes by medians: a fitted density would rise to them."""
-    if len(part.counts) < 5:
-        return np.zeros(len(part.counts))
-    widths = np.diff(part.edges)
-    near = sliding_window_view(np.pad(part.counts / widths, 2, mode="reflect"), 5)
-    return _spikes(part.counts - np.median(near, axis=1) * widths, part)
-
-
 def _spikes(residual: Floats, part: Histogram) -> Floats:
     """Return the residuals of spikes, and 0 elsewhere."""
     sure = residual > SURE * max(part.noise_std, LEAST_NOISE)
@@ -179,18 +172,6 @@ def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
     """Return the masses between `edges` of a density that is even in every cell."""
     below = np.concatenate(([0.0], np.cumsum(mass)))
     return np.diff(np.interp(edges, cells, below))
-
-
-def _grids(cells: list[Floats], even: Sequence[bool]) -> list[Floats]:
-    """Return the edges of the cells of the smooth density of each column."""
-    each = zip(cells, even or [False] * len(cells), strict=True)
-    return [SMOOTH_GRID if own else _thinned(edges) for edges, own in each]
-
-
-def _thinned(edges: Floats) -> Floats:
-    """Leave as many cells at most as `SMOOTH_GRID` has, with some of these edges."""
-    places = np.rint((len(edges) - 1) * SMOOTH_GRID)
-    return edges[np.unique(places.astype(np.int64))]
 
 
 def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:

@@ -18,7 +18,6 @@ from skdpsynth.measure._query import (
     Marginals,
     Measurement,
     Moments,
-    Pairs,
     Ranks,
     Triples,
 )
@@ -106,8 +105,8 @@ def described(
     `class_sizes` (n_classes,) are the rows of each class, as well as they are known.
     """
     classes = metadata.classes
-    labels = {scope: scope for scope in classes.scopes}
-    labels |= {None: None, UNLABELLED: UNLABELLED.value}
+    labels = {scope: scope for scope in (*classes.scopes, None)}
+    labels[UNLABELLED] = UNLABELLED.value
     for scope, count, std in zip(
         classes.scopes, classes.counts, classes.noise_stds, strict=True
     ):
@@ -154,30 +153,18 @@ def _of_several(
         return
     of_columns = query.finer.bins if isinstance(query, Cells) else query.bins
     bins = [*map(_bins_of_codes, domains, of_columns.columns)]
-    tables: Sequence[Floats]
-    match query:
-        case Pairs():
-            counts, ends = np.zeros(query.measured.shape), query.bins.starts
-            counts[query.measured] = answer.values
-            tables = [
-                counts[ends[i] : ends[i + 1], ends[j] : ends[j + 1]]
-                for i, j in query.sets.tolist()
-            ]
-        case Triples():
-            parts = np.split(query.groups, query.bins.starts[1:-1])
-            both = zip(parts, bins, strict=True)
-            bins = [_bins_of_groups(part, b, query.n_groups) for part, b in both]
-            tables = [*answer.values.astype(np.float64)]
-        case _:
-            tables = query.tables(answer.values)
-    for columns, counts in zip(query.sets.tolist(), tables, strict=True):
+    if isinstance(query, Triples):
+        parts = np.split(query.groups, query.bins.starts[1:-1])
+        both = zip(parts, bins, strict=True)
+        bins = [_bins_of_groups(part, b, query.n_groups) for part, b in both]
+    ends = [*pairwise(np.linspace(0, 1, N_GROUPS + 1).tolist())]
+    tables: list[list[int]] = query.sets.tolist()
+    for columns, counts in zip(tables, query.tables(answer.values), strict=True):
+        of_each = [bins[j] for j in columns]
         if isinstance(query, Ranks):
-            given, ranked, other = columns
-            ends = np.linspace(0, 1, N_GROUPS + 1).tolist()
-            ranks = tuple(Bin("rank", pair, (names[given],)) for pair in pairwise(ends))
-            yield (ranked, other), (ranks, bins[other]), counts, std
-        else:
-            yield columns, tuple(bins[j] for j in columns), counts, std
+            given = (names[columns.pop(0)],)
+            of_each[:2] = [tuple(Bin("rank", pair, given) for pair in ends)]
+        yield columns, tuple(of_each), counts, std
 
 
 def _bins(

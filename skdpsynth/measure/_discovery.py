@@ -217,8 +217,12 @@ class Discovery:
     """
 
     def __init__(
-        self, layout: TableLayout, schema: TableSchema, *, known: bool = False
+        self,
+        layout: TableLayout,
+        schema: TableSchema,
+        known: tuple[ColumnDomain, ...] = (),
     ) -> None:
+        self.layout, self._schema, self._known = layout, schema, known
         columns = modelled_columns(layout, schema)
         self.declared = {column: declared_domain(column, schema) for column in columns}
         self.labels = Labels(layout.label_column, schema)
@@ -251,40 +255,45 @@ class Discovery:
         steps = [self.labels, self.units, *self.of_columns]
         return {step.name: step.cost(public) for step in steps}
 
+    def run(
+        self,
+        table: pd.DataFrame | Parts,
+        accountant: PrivacyAccountant,
+        sizes: Parts | None = None,
+    ) -> tuple[Metadata, TableRows]:
+        """Release what the schema does not say; with it encode the rows, still private.
 
-def discover(
-    table: pd.DataFrame | Parts,
-    layout: TableLayout,
-    schema: TableSchema,
-    accountant: PrivacyAccountant,
-    sizes: Parts | None = None,
-    known: tuple[ColumnDomain, ...] | None = None,
-) -> tuple[Metadata, TableRows]:
-    """Release what the schema does not say; with it encode the rows, still private.
+        `sizes`, of `limit_rows`, says how many rows the units of privacy have.
+        """
+        rows, target = Parts.of(table), self.layout.label_column
+        labels = [] if target is None else [target.name]
+        public = self.public(accountant, math.nan)
+        labelled = rows.only(labels) if labels else rows
+        classes = self.labels.run(labelled, accountant, public)
+        if self.of_numbers is not None and not classes.labels:
+            return self.of_numbers.columns(rows, classes, accountant, public, sizes)
+        return self.columns(rows, classes, accountant, public, sizes)
 
-    `sizes` says how many rows the units of
-    privacy have, as `limit_rows` gives them. Of columns whose domains are `known` from
-    another table nothing is released.
-    """
-    rows, target = Parts.of(table), layout.label_column
-    discovery = Discovery(layout, schema, known=known is not None)
-    labels = [] if target is None else [target.name]
-    public = discovery.public(accountant, math.nan)
-    labelled = rows.only(labels) if labels else rows
-    classes = discovery.labels.run(labelled, accountant, public)
-    if discovery.of_numbers is not None and not classes.labels:
-        layout, target, labels = replace(layout, measured=True), None, []
-        discovery = discovery.of_numbers
-    columns = [*discovery.declared]
-    public = public._replace(n_rows=float(classes.counts.sum()))
-    of_columns: Domains = {**discovery.declared}
-    for step in discovery.of_columns:
-        of_columns |= step.run(rows, of_columns, accountant, public)
-    domains = known or tuple(filter(None, of_columns.values()))
-    metadata = Metadata.of(layout, domains, classes, schema)
-    if sizes is not None:
-        metadata = discovery.units.run(sizes, metadata, accountant, public)
-    encoded = rows.only([*names_read(columns), *labels]).map(
-        encode_rows, columns, list(domains), target, classes.labels
-    )
-    return metadata, TableRows(encoded.kept())
+    def columns(
+        self,
+        rows: Parts,
+        classes: Classes,
+        accountant: PrivacyAccountant,
+        public: Public,
+        sizes: Parts | None,
+    ) -> tuple[Metadata, TableRows]:
+        """Release what the schema does not say of the columns; classes are known."""
+        target, columns = self.layout.label_column, [*self.declared]
+        public = public._replace(n_rows=float(classes.counts.sum()))
+        of_columns: Domains = {**self.declared}
+        for step in self.of_columns:
+            of_columns |= step.run(rows, of_columns, accountant, public)
+        domains = self._known or tuple(filter(None, of_columns.values()))
+        metadata = Metadata.of(self.layout, domains, classes, self._schema)
+        if sizes is not None:
+            metadata = self.units.run(sizes, metadata, accountant, public)
+        labels = [] if target is None else [target.name]
+        encoded = rows.only([*names_read(columns), *labels]).map(
+            encode_rows, columns, list(domains), target, classes.labels
+        )
+        return metadata, TableRows(encoded.kept())

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from skdpsynth.measure._bins import TableBins, choose_bins
 from skdpsynth.measure._density import (
     SMOOTH_GRID,
     Histogram,
+    fit_densities,
     fit_masses,
-    fit_smooth,
-    fit_spiked,
     shrunk_distributions,
 )
 from skdpsynth.measure._query import Ask, Marginals, Measurement, n_cells
@@ -44,6 +44,7 @@ from skdpsynth.table import (
     Classes,
     ColumnDomain,
     MarginalTransform,
+    Metadata,
     NumericDomain,
     is_continuous,
 )
@@ -92,6 +93,15 @@ def flat_marginals(
     return [list(row) for _ in range(n_classes)]
 
 
+def even_bins(
+    metadata: Metadata, n_cells: int
+) -> tuple[TableBins, list[list[MarginalTransform]]]:
+    """Return bins about as wide of all columns, and uniform marginals, by class."""
+    domains, classes = metadata.domains, metadata.classes
+    flat = flat_marginals(domains, len(classes), n_cells)
+    return choose_bins(domains, flat, classes.prior, n_cells)
+
+
 def known_sizes(classes: Classes, rounds: list[list[Measurement]]) -> Floats:
     """Return the number of rows of each class, at least 1, as well as it is known.
 
@@ -135,8 +145,8 @@ def estimate(
     atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
     # Of a wide table spikes of noise, which differ by class in every column, cost a
     # classifier more than real ones help it.
-    fit, masses = fit_spiked if len(cells) < WIDE else fit_smooth, []
-    grids = [*cells.values()]
+    spiked = len(cells) < WIDE
+    masses, grids = [], [*cells.values()]
     even = [getattr(domains[j], "outer", None) is not None for j in cells]
     for c in range(len(rounds)):
         of_class = [parts[j][c] for j in cells]
@@ -149,7 +159,8 @@ def estimate(
             histogram[-1].total * (1.0 - atoms[j][c].sum())
             for j, histogram in zip(cells, of_class, strict=True)
         ]
-        masses.append(fit(of_class, grids, np.maximum(totals, 1.0), even))
+        rows = np.maximum(totals, 1.0)
+        masses.append(fit_densities(of_class, grids, rows, even, spiked=spiked))
     of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
     last = [counts_of(own[-1], size) for own, size in zip(rounds, sizes, strict=True)]
     columns = []
@@ -444,14 +455,6 @@ def measure_marginals(
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in numbers}
         measure(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
     return released, cells
-
-
-def opened(domain: ColumnDomain, cells: Floats) -> Floats:
-    """Add cells up to the ends of a range: another table may have rows there."""
-    assert isinstance(domain, NumericDomain)
-    low = np.linspace(0.0, cells[0], COARSE_BINS[1] + 1)
-    high = np.linspace(cells[-1], 1.0, COARSE_BINS[1] + 1)
-    return domain.snap(np.unique(np.concatenate([low, cells, high])))
 
 
 def _support(parts: list[Histogram]) -> tuple[float, float]:

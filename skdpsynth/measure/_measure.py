@@ -11,7 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skdpsynth.measure._allocation import Allocation, mus_of_relations, table_bins
+from skdpsynth.measure._allocation import (
+    Allocation,
+    and_unlabelled,
+    mus_of_relations,
+    table_bins,
+)
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
 from skdpsynth.measure._marginals import measure_marginals
 from skdpsynth.measure._measurements import Measurements, having_pairs
@@ -31,10 +36,11 @@ from skdpsynth.measure._shares import (
     MOST_TABLES,
     N_CELLS,
     ROWS_FROM,
+    SMALL_SHARE,
 )
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy.statistics import noisy_pair_distances
-from skdpsynth.table import Metadata, TableRows
+from skdpsynth.privacy import UNLABELLED, PrivacyAccountant
+from skdpsynth.privacy.statistics import noisy_counts, noisy_pair_distances
+from skdpsynth.table import Metadata, TableRows, place_labels
 from skdpsynth.utils.arrays import Floats
 
 
@@ -47,23 +53,9 @@ def measure(
 ) -> Measurements:
     """Measure every class as planned; classes compose in parallel.
 
-    Parameters
-    ----------
-    rows : TableRows
-        The encoded rows; private.
-    metadata : Metadata
-        What is public of the table.
-    plans : sequence of n_classes Allocation
-        How much of the budget each measurement has.
-    accountant : PrivacyAccountant
-        The ledger, in which each release is charged.
-    design : Measurements, optional
-        Those of another table: the same queries are asked of this one.
-
-    Returns
-    -------
-    Measurements
-        Public.
+    `rows` are encoded and private, `metadata` says what is public of the table, `plans`
+    how much of the budget of each class each release has, and the ledger is charged for
+    it. With a `design`, the measurements of another table, the same queries are asked.
     """
     mus = np.array([plan.marginals.mu for plan in plans])
     again = None if design is None else [answers[-1].query for answers in design.rounds]
@@ -92,24 +84,46 @@ def measure(
     return known
 
 
+def measure_unlabelled(
+    rows: TableRows,
+    metadata: Metadata,
+    plans: list[Allocation],
+    accountant: PrivacyAccountant,
+    share: float = 1.0,
+) -> tuple[Metadata, list[Allocation]]:
+    """Add rows without a label as one more class to what is measured.
+
+    With a share of the squared mu of their budget, if labels may be missing, some class
+    has tables of two columns and these rows can afford them too. They are charged
+    whether or not there are any: whether labels may be missing is in the dtype, which
+    is public.
+    """
+    target, of_pairs = metadata.layout.label_column, [plan.pairs.mu for plan in plans]
+    may_lack = target is not None and target.can_be_missing
+    # Without a class every row is charged for the plans, which leave nothing.
+    if not (may_lack and metadata.classes.labels and any(of_pairs)):
+        return metadata, plans
+    mu = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9) * math.sqrt(share)
+    of_size = accountant.reserve_gaussian(
+        "rows without a label",
+        mu=mu * math.sqrt(SMALL_SHARE),
+        sensitivity=1.0,
+        scope=UNLABELLED,
+    )
+    # They are in one place, in which they are counted.
+    places = rows.parts_of_class(-1).map(place_labels, None, ())
+    (n_rows,) = noisy_counts(places, 1, of_size).tolist()
+    mu *= math.sqrt(1.0 - SMALL_SHARE)
+    return and_unlabelled(metadata, plans, n_rows, of_size.noise_std, mu)
+
+
 def choose_table_bins(
     known: Measurements, plans: Sequence[Allocation]
 ) -> tuple[TableBins, list[Floats]]:
     """Choose the bins of all columns in tables of two, from tables of one.
 
-    Parameters
-    ----------
-    known : Measurements
-        With tables of one column.
-    plans : sequence of n_classes Allocation
-        Which say how many bins are above the noise.
-
-    Returns
-    -------
-    bins : TableBins
-        D in all.
-    shares : list of n_classes ndarray of shape (D,)
-        The share of each bin in its column.
+    The `plans` of the classes say how many are above the noise. Returned too, for each
+    class, is the share of each of the D bins in its column, of shape (D,).
     """
     metadata, prior = known.metadata, known.metadata.classes.prior
     n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
@@ -126,54 +140,46 @@ def _two_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure tables of two columns in every class that can afford them, and in all."""
-    metadata, classes = known.metadata, known.metadata.classes
-    bins, shares = choose_table_bins(known, plans)
-    apart = [
-        n * np.outer(share, share)
-        for n, share in zip(classes.counts, shares, strict=True)
-    ]
+    given = known, plans, ask, *choose_table_bins(known, plans)
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
-    having = having_pairs(every, classes)
-    plan = plans[having[0]]
-    target, answers = metadata.measured, []
-    query = _choose_pairs(
-        ask, plan, bins, sum(apart[c] for c in having), target, having
-    )
-    if plan.together.mu:
-        answers.append(ask.release(query, plan.together.mu, *having))
+    having = having_pairs(every, ask.classes)
+    query, together = _choose_pairs(*given, having), plans[having[0]].together
+    answers = [ask.release(query, together.mu, *having)] if together.mu else []
     for c in every:
         # Rows without a label choose for themselves.
-        chosen = query
-        if c not in having:
-            chosen = _choose_pairs(ask, plans[c], bins, apart[c], target, [c])
+        chosen = query if c in having else _choose_pairs(*given, [c])
         answers.append(ask.release(chosen, plans[c].pairs.mu, c))
     return known.and_more(*answers)
 
 
 def _choose_pairs(
+    known: Measurements,
+    plans: Sequence[Allocation],
     ask: Ask,
-    plan: Allocation,
     bins: TableBins,
-    apart: Floats,
-    target: int | None,
+    shares: Sequence[Floats],
     positions: Sequence[int],
 ) -> Pairs:
     """Choose the pairs whose tables are measured of some classes: all, if unplanned.
 
-    Of a wide table, or of few rows, those of the column `target`, a number, and those
-    that differ most from `apart`, what independent columns would have (D, D), beyond
-    the noise that their tables would get, which have nine times as much of the squared
-    mu. `bins` and `apart` are released before.
+    Of a wide table, or of few rows, those of a target that is a number, and those that
+    differ most from what independent columns would have, beyond the noise that their
+    tables would get, which have nine times as much of the squared mu. `bins`, and their
+    `shares` of each class, were released before.
     """
+    plan, target = plans[positions[0]], known.metadata.measured
     pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
     if not (mu := plan.choice.mu):
         return Pairs(bins, pairs)
-    codes, scope = ask.rows(*positions).map(bins.encode), ask.scope(*positions)
+    counts = ask.classes.counts
+    apart = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
+    rows, scope = ask.of(*positions)
     line = ask.accountant.reserve_gaussian(
         "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
     )
     expected = np.rint(apart).astype(np.int64)
-    distances = noisy_pair_distances(codes, bins.sizes, expected, line).astype(float)
+    codes, sizes = rows.map(bins.encode), bins.sizes
+    distances = noisy_pair_distances(codes, sizes, expected, line).astype(float)
     # Of a count, in the L1 distance of a table.
     of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables

@@ -24,7 +24,7 @@ from skdpsynth.measure._bins import (
     in_order,
 )
 from skdpsynth.measure._described import Table, described
-from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes, opened
+from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes
 from skdpsynth.measure._query import (
     QUERIES,
     Cells,
@@ -46,7 +46,13 @@ from skdpsynth.measure._relations import (
     with_ranks,
     with_together,
 )
-from skdpsynth.measure._shares import MOST_TABLES, N_CELLS, TRIPLE_COLUMNS, WIDE
+from skdpsynth.measure._shares import (
+    COARSE_BINS,
+    MOST_TABLES,
+    N_CELLS,
+    TRIPLE_COLUMNS,
+    WIDE,
+)
 from skdpsynth.measure._table_model import (
     TableModel,
     metadata_from_state,
@@ -248,7 +254,6 @@ class Measurements:
         check_new(path, overwrite=overwrite)
         (schema, report), classes = self.claim, self.metadata.classes
         places = {scope: n for n, scope in enumerate(classes.scopes)}
-        finer = [cells.query.finer.bins for cells in self._of_kind(Cells)]
         document = {
             "format": _FORMAT,
             "schema": schema.to_dict(),
@@ -259,7 +264,9 @@ class Measurements:
             "planned_stds": [*map(float, self.planned_stds)],
             "cells": encoded(self.cells),
             "bins": _bins_to_json(self.bins) if self.pairs else None,
-            "finer": [*map(_bins_to_json, finer)],
+            "finer": [
+                _bins_to_json(cells.query.finer.bins) for cells in self._of_kind(Cells)
+            ],
             "released": [
                 {
                     **answer.query.to_json(),
@@ -399,6 +406,11 @@ class Measurements:
         scopes, every = self.metadata.classes.scopes, self._of_kind(kind)
         return [[answer for answer in every if answer.scope == c] for c in scopes]
 
+    def _each(self, kind: type[Query]) -> dict[int, Measurement]:
+        """Return the answers to a kind of query that is asked once of a class."""
+        every = enumerate(self._of_classes(kind))
+        return {c: answer for c, answers in every for answer in answers}
+
     @property
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class."""
@@ -407,8 +419,14 @@ class Measurements:
     @property
     def opened_cells(self) -> dict[int, Floats]:
         """The cells of numeric columns for another table, whose rows may be beyond."""
-        domains = self.metadata.domains
-        return {j: opened(domains[j], edges) for j, edges in self.cells.items()}
+        domains: Any = self.metadata.domains  # of numbers
+        opened = {}
+        for j, cells in self.cells.items():
+            low = np.linspace(0.0, cells[0], COARSE_BINS[1] + 1)
+            high = np.linspace(cells[-1], 1.0, COARSE_BINS[1] + 1)
+            edges = np.unique(np.concatenate([low, cells, high]))
+            opened[j] = domains[j].snap(edges)
+        return opened
 
     @cached_property
     def sizes(self) -> Floats:
@@ -450,8 +468,7 @@ class Measurements:
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
         """Tables of two columns, by class, of all answers."""
-        counts = self.metadata.classes.counts
-        every = enumerate(self._of_classes(Pairs))
+        counts, every = self.metadata.classes.counts, enumerate(self._of_classes(Pairs))
         return {c: PairTables.of(some, counts[c]) for c, some in every if some}
 
     @cached_property
@@ -479,14 +496,12 @@ class Measurements:
     @property
     def triples(self) -> dict[int, Measurement]:
         """Tables of three columns, by class."""
-        every = enumerate(self._of_classes(Triples))
-        return {c: tables for c, answers in every for tables in answers}
+        return self._each(Triples)
 
     @property
     def moments(self) -> dict[int, Measurement]:
         """Noisy covariances of normal scores, by class."""
-        every = enumerate(self._of_classes(Moments))
-        return {c: moments for c, answers in every for moments in answers}
+        return self._each(Moments)
 
     @cached_property
     def relations(self) -> Relations:

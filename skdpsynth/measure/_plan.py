@@ -67,14 +67,71 @@ class Guess:
     schema: TableSchema
     labels: tuple[Hashable, ...]
     counts: np.ndarray  # rows of each class
-    known: bool  # whether domains of the columns are those of another table
+    known: tuple[ColumnDomain, ...]  # of the columns, from another table; or none
+
+    def plan(
+        self,
+        plan_classes: PlanClasses,
+        accountant_of: Callable[[float], PrivacyAccountant],
+        epsilon: float,
+        *,
+        dependent: bool,
+        adversarial: bool,
+    ) -> pd.DataFrame:
+        """Return the allocation of every class.
+
+        `dependent` tells whether the algorithm learns how columns depend on each other,
+        `adversarial` whether it has a loop of training.
+        """
+        discovery = Discovery(self.layout, self.schema, known=self.known)
+
+        @cache
+        def at(epsilon: float) -> list[dict[str, Any]]:
+            return _allocated(plan_classes, accountant_of(epsilon), self, discovery)
+
+        def enough(c: int, poor: str) -> float:
+            """Return an epsilon that mends it; in 779 plans no larger one did less."""
+            place = bisect_left(_EPSILONS, True, key=lambda more: not at(more)[c][poor])
+            return (*_EPSILONS, math.nan)[place]
+
+        table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
+        table["epsilon_needed"] = [enough(c, "note") for c in range(len(table))]
+        unlearnt = table.pop("unlearnt")
+        if not dependent or len(domains) < 2:
+            table["dependence"], unlearnt = "", [""] * len(table)
+        if not adversarial:
+            table["training"] = "fitted to the measurements"
+        # Whatever the budget.
+        of_all = []
+        if self.layout.label_column is not None and len(self.labels) == 1:
+            of_all.append("one class only: a classifier has nothing to learn")
+        if n := sum(map(_is_fixed, domains)):
+            of_all.append(f"{n} of {len(domains)} columns can hold one value only")
+        accountant, n_rows = accountant_of(epsilon), self.counts.sum()
+        label_from = discovery.costs(accountant, n_rows)["labels"].found_from
+        if label_from > max(RARE * n_rows, 1.0):
+            few = f"up to {label_from:.0f} rows"
+            of_all.append(f"undeclared labels of {few} are not found")
+        found_from = table["category_threshold"].max()
+        if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
+            of_all += _lost_categories(discovery, found_from, n_rows)
+        of_dtypes = _of_dtypes(self.layout, self.labels, self.schema.columns)
+        of_all += _texts(of_dtypes, sys.maxsize)
+        claims = weak_claims(epsilon, accountant.delta, n_rows)
+        of_all += [claim.partition(":")[0] for claim in claims]
+        for c, words in enumerate(unlearnt):
+            mended = enough(c, "unlearnt") if words else math.nan
+            more = "" if math.isnan(mended) else f" (epsilon {mended:g} is enough)"
+            parts = [*table.loc[c, "note"], *[words + more] * bool(words), *of_all]
+            table.loc[c, "note"] = "; ".join(parts)
+        return table
 
 
-def guessed_layout(
+def _guessed_layout(
     dtypes: Mapping[Hashable, Any] | pd.Series | None,
     schema: TableSchema,
     target: Hashable,
-    last: TableLayout | None = None,
+    last: TableLayout | None,
 ) -> TableLayout:
     """Lay out a table: by its dtypes, as the last one, or by a schema alone.
 
@@ -104,19 +161,22 @@ def guessed_layout(
 
 
 def guess_table(
-    layout: TableLayout,
+    dtypes: Mapping[Hashable, Any] | pd.Series | None,
     schema: TableSchema,
+    target: Hashable,
+    last: TableLayout | None,
     n_rows: int | None,
     class_counts: Mapping[Hashable, int] | None,
     known_labels: tuple[Hashable, ...] = (),
     *,
-    known: bool = False,
+    known: tuple[ColumnDomain, ...] = (),
 ) -> Guess:
-    """Complete a guess by the schema: which classes, and how many rows has each.
+    """Guess a table: its layout, which classes it has, and how many rows each.
 
     `known_labels` are what an earlier fit found, used where the labels are not public.
-    `known` tells whether the domains of the columns are those of another table.
+    `known` are the domains of the columns, if they are those of another table.
     """
+    layout = _guessed_layout(dtypes, schema, target, last)
     if class_counts is not None and not isinstance(class_counts, Mapping):
         raise ValueError(
             "class_counts must be a dict from class to count. Got "
@@ -266,63 +326,6 @@ _Remark = tuple[str, list[str]]
 _TEXTS = (
     "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
 )
-
-
-def plan_table(
-    plan_classes: PlanClasses,
-    accountant_of: Callable[[float], PrivacyAccountant],
-    epsilon: float,
-    guess: Guess,
-    *,
-    dependent: bool,
-    adversarial: bool,
-) -> pd.DataFrame:
-    """Return the allocation of every class of a guessed table.
-
-    `dependent` tells whether the algorithm learns how columns depend on each other,
-    `adversarial` whether it has a loop of training.
-    """
-    discovery = Discovery(guess.layout, guess.schema, known=guess.known)
-
-    @cache
-    def at(epsilon: float) -> list[dict[str, Any]]:
-        return _allocated(plan_classes, accountant_of(epsilon), guess, discovery)
-
-    def enough(c: int, poor: str) -> float:
-        """Return an epsilon that mends it: no larger one mends less, in 779 plans."""
-        place = bisect_left(_EPSILONS, True, key=lambda more: not at(more)[c][poor])
-        return (*_EPSILONS, math.nan)[place]
-
-    table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
-    table["epsilon_needed"] = [enough(c, "note") for c in range(len(table))]
-    unlearnt = table.pop("unlearnt")
-    if not dependent or len(domains) < 2:
-        table["dependence"], unlearnt = "", [""] * len(table)
-    if not adversarial:
-        table["training"] = "fitted to the measurements"
-    # Whatever the budget.
-    of_all = []
-    if guess.layout.label_column is not None and len(guess.labels) == 1:
-        of_all.append("one class only: a classifier has nothing to learn")
-    if n := sum(map(_is_fixed, domains)):
-        of_all.append(f"{n} of {len(domains)} columns can hold one value only")
-    accountant, n_rows = accountant_of(epsilon), guess.counts.sum()
-    label_from = discovery.costs(accountant, n_rows)["labels"].found_from
-    if label_from > max(RARE * n_rows, 1.0):
-        of_all.append(f"undeclared labels of up to {label_from:.0f} rows are not found")
-    found_from = table["category_threshold"].max()
-    if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
-        of_all += _lost_categories(discovery, found_from, n_rows)
-    of_dtypes = _of_dtypes(guess.layout, guess.labels, guess.schema.columns)
-    of_all += _texts(of_dtypes, sys.maxsize)
-    claims = weak_claims(epsilon, accountant.delta, n_rows)
-    of_all += [claim.partition(":")[0] for claim in claims]
-    for c, words in enumerate(unlearnt):
-        mended = enough(c, "unlearnt") if words else math.nan
-        more = "" if math.isnan(mended) else f" (epsilon {mended:g} is enough)"
-        parts = [*table.loc[c, "note"], *[words + more] * bool(words), *of_all]
-        table.loc[c, "note"] = "; ".join(parts)
-    return table
 
 
 def _allocated(

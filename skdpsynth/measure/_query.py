@@ -12,8 +12,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import combinations
-from typing import Any, ClassVar
+from itertools import combinations, pairwise
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +68,8 @@ class Query(ABC):
         """Return what is counted of every row; private."""
 
     @abstractmethod
-    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy answer by a reservation of this sensitivity."""
+    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
+        """Draw the noisy answer from `codes`, by a reservation of this sensitivity."""
 
     @abstractmethod
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -184,34 +184,31 @@ def measure_query(
     reservation = accountant.reserve_gaussian(
         query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
     )
-    values, noise_std = query.release(rows, reservation), reservation.noise_std
-    of_unit = mu * reservation.rows_per_unit
+    values = query.release(rows.map(query.codes), reservation)
+    noise_std, of_unit = reservation.noise_std, mu * reservation.rows_per_unit
     return Measurement(query, values, noise_std * query.unit, of_unit, scope)
 
 
-class Ask:
-    """Releases the answers to queries of some classes.
+class Ask(NamedTuple):
+    """Whose rows are asked, and the ledger.
 
     A row is in one class, so an answer of one class is charged to its rows alone: other
     rows cannot move it (parallel composition).
     """
 
-    def __init__(
-        self, rows: TableRows, classes: Classes, accountant: PrivacyAccountant
-    ) -> None:
-        self._rows, self.classes, self.accountant = rows, classes, accountant
+    rows: TableRows
+    classes: Classes
+    accountant: PrivacyAccountant
 
-    def rows(self, *positions: int) -> Parts:
-        """Return the rows of some classes; private."""
-        return self._rows.parts_of_class(*(self.classes.codes[c] for c in positions))
-
-    def scope(self, *positions: int) -> Hashable:
-        """Return who is charged: for a release of several classes every row is."""
-        return self.classes.scopes[positions[0]] if len(positions) == 1 else None
+    def of(self, *positions: int) -> tuple[Parts, Hashable]:
+        """Return the rows of classes, private, and who is charged: of several, all."""
+        codes, scopes = self.classes.codes, self.classes.scopes
+        rows = self.rows.parts_of_class(*(codes[c] for c in positions))
+        return rows, scopes[positions[0]] if len(positions) == 1 else None
 
     def release(self, query: Query, mu: float, *positions: int) -> Measurement:
         """Release the answer of some classes together."""
-        rows, scope = self.rows(*positions), self.scope(*positions)
+        rows, scope = self.of(*positions)
         return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
 
 
@@ -262,9 +259,8 @@ class Marginals(Query):
             columns.append(ColumnBins(edges, np.array(of_code)))
         return TableBins(columns).encode(rows, self.columns)
 
-    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        codes, weight = rows.map(self.codes), self.size_weight
-        return centred_histogram(codes, self.n_cells, reservation, weight)
+    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
+        return centred_histogram(codes, self.n_cells, reservation, self.size_weight)
 
     def counted(self, answer: Measurement) -> CentredCounts:
         """Return an answer as counts less their mean."""
@@ -331,10 +327,15 @@ class Pairs(Query):
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         return self.bins.encode(rows)
 
-    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        codes, sizes = rows.map(self.codes), self.bins.sizes
-        counts = noisy_pair_tables(codes, sizes, self.sets, reservation, GRID)
+    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
+        counts = noisy_pair_tables(codes, self.bins.sizes, self.sets, reservation, GRID)
         return (counts[self.measured] / GRID).astype(np.float32)
+
+    def tables(self, values: NDArray[np.floating]) -> list[Floats]:
+        counts, ends = np.zeros(self.measured.shape), self.bins.starts
+        counts[self.measured] = values
+        places = [slice(*own) for own in pairwise(ends)]
+        return [counts[places[i], places[j]] for i, j in self.sets.tolist()]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         self.bins.check(domains)
@@ -361,10 +362,12 @@ class Triples(Query):
         places = self.bins.encode(rows) + self.bins.starts[:-1]
         return self.groups.astype(np.uint8)[places]
 
-    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        codes = rows.map(self.codes)
+    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
         counts = noisy_triple_tables(codes, self.n_groups, self.sets, reservation, GRID)
         return (counts / GRID).astype(np.float32)
+
+    def tables(self, values: NDArray[np.floating]) -> list[Floats]:
+        return [*values.astype(np.float64)]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         self.bins.check(domains)
@@ -381,8 +384,8 @@ class Histograms(Query):
 
     sizes: list[int]
 
-    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        counts = noisy_histogram(rows.map(self.codes), self.sizes, reservation)
+    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
+        counts = noisy_histogram(codes, self.sizes, reservation)
         return np.concatenate(counts).astype(float)
 
     def split(self, values: NDArray[np.floating]) -> list[NDArray[Any]]:
@@ -425,7 +428,7 @@ class Cells(Histograms):
         return codes
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
-        """Return an answer as tables, NaN where a pair of bins is impossible."""
+        """Return those of an answer, NaN where a pair of bins is impossible."""
         each = zip(self.split(values), self.n_possible, self.places, strict=True)
         return [np.append(counts[:n], np.nan)[place] for counts, n, place in each]
 
@@ -470,7 +473,7 @@ class Ranks(Histograms):
         return codes
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
-        """Return an answer as tables, (N_GROUPS, n_bins) each."""
+        """Return those of an answer, (N_GROUPS, n_bins) each."""
         return [counts.reshape(N_GROUPS, -1) for counts in self.split(values)]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -492,7 +495,7 @@ class Moments(Query):
     products, ``(|r|^4 - sum r_i^4) / 2``, are at most ``LENGTH^4 / 2``.
     """
 
-    model: TableModel | None  # turns rows into scores; None if read from a file
+    model: Any  # a `TableModel`, for rows as scores; None if read from a file
     position: int  # of the class whose marginals are meant
     n_columns: int
     n_rows: float  # of the class, as known
@@ -513,15 +516,11 @@ class Moments(Query):
         return cls(model, position, len(stds), n_rows, step)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        assert self.model is not None
-        both = rows.uniforms, rows.category_codes
-        return self.model.score_rows(*both, self.position)
+        return self.model.score_rows(rows, self.position)
 
-    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        assert self.model is not None
+    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
         means, _, _ = self.model.score_moments(self.position)
-        scores = rows.map(self.codes)
-        return noisy_second_moments(scores, means, self.step, reservation) / self.n_rows
+        return noisy_second_moments(codes, means, self.step, reservation) / self.n_rows
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         require(self.n_columns == len(domains) > 1, "columns")

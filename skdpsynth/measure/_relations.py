@@ -22,15 +22,18 @@ from scipy.sparse.csgraph import (
 
 from skdpsynth.measure._bins import FinerBins
 from skdpsynth.measure._query import N_GROUPS, Measurement
-from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, SMALLEST, SURE, TINY
+from skdpsynth.measure._shares import LIKELY, LITTLE, MOST_TABLES, SMALLEST, SURE, TINY
 from skdpsynth.utils import ROUNDING, check_array, require
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 
+Tree = list[tuple[int | None, int]]
+Tables = dict[tuple[int, int], "Floats"]
+
 
 class PairTables(NamedTuple):
-    """The tables of pairs of columns that were measured in one class."""
+    """The tables of pairs of columns that were measured in one class, or in several."""
 
-    counts: NDArray[np.float32]  # (D, D), above the diagonal; 0 if not measured
+    counts: NDArray[np.floating]  # (D, D), above the diagonal; 0 if not measured
     measured: Bools  # (D, D)
     noise_std: float  # of a count, in rows
     n_rows: float  # as known, or that of the tables if they deny it
@@ -62,6 +65,54 @@ class PairTables(NamedTuple):
         """Stand for a class of which none was measured."""
         empty = np.zeros((n_bins,) * 2, np.float32), np.zeros((n_bins,) * 2, bool)
         return cls(*empty, 1.0, n_rows, np.empty((0, 2), np.int64))
+
+    def share_of_planned(self, n_columns: int) -> float:
+        """Return the share of the tables of so many columns that was measured."""
+        return len(self.pairs) / max(min(math.comb(n_columns, 2), MOST_TABLES), 1)
+
+    def strongest_tree(
+        self, shares: Floats, starts: Ints
+    ) -> tuple[Tree, Tables, Floats]:
+        """Find the tree of pairs that share most information (Chow, Liu 1968).
+
+        `shares` (D,) are those of the bins in their columns, and `starts` (n_columns +
+        1,) where these begin, and the last one ends.
+
+        The tree has parent and child of each column, in an order in which rows can be
+        drawn; None is no parent. Each tree of the forest has the root from which
+        children are determined best. Then come all tables as shares, without what may
+        be noise, both ways round; and what two columns say of each other, in nats,
+        above the diagonal.
+        """
+        noisy, std = self.counts / self.n_rows, self.noise_std / self.n_rows
+        columns = [slice(start, end) for start, end in pairwise(starts.tolist())]
+        tables: Tables = {}
+        information = np.zeros((len(columns), len(columns)))
+        for a, b in combinations(range(len(columns)), 2):
+            place = columns[a], columns[b]
+            if self.measured[place].any():
+                independent = np.outer(shares[columns[a]], shares[columns[b]])
+                counted = noisy[place].astype(np.float64)
+                table, _, information[a, b] = _beyond_noise(counted, independent, std)
+                tables[a, b], tables[b, a] = table, table.T
+        information[information < TINY] = 0.0
+        forest = minimum_spanning_tree(-information)
+        entropies = np.array([max(_entropy(shares[bins]), TINY) for bins in columns])
+        told = (information + information.T) / entropies  # of the second by the first
+        n_trees, trees = connected_components(forest, directed=False)
+        tree: Tree = []
+        for k in range(n_trees):
+            ways = [
+                breadth_first_order(forest, root, directed=False)
+                for root in np.flatnonzero(trees == k)
+            ]
+            of_ways = [told[parents[way[1:]], way[1:]].sum() for way, parents in ways]
+            places, parents = ways[int(np.argmax(of_ways))]
+            tree += [
+                (int(parents[j]) if parents[j] >= 0 else None, j)
+                for j in places.tolist()
+            ]
+        return tree, tables, information
 
 
 def with_together(
@@ -102,57 +153,6 @@ def _beyond_noise(
     table /= table.sum()
     lift = table / np.outer(table.sum(axis=1), table.sum(axis=0))
     return table, lift, float((table * np.log(lift)).sum())
-
-
-Tree = list[tuple[int | None, int]]
-Tables = dict[tuple[int, int], "Floats"]
-
-
-def strongest_tree(
-    noisy: NDArray[np.floating],
-    measured: Bools,
-    std: float,
-    shares: Floats,
-    starts: Ints,
-) -> tuple[Tree, Tables, Floats]:
-    """Find the tree of pairs that share most information (Chow, Liu 1968).
-
-    `noisy` (D, D) are shares of pairs of bins, above the diagonal, with noise `std`; of
-    them some were `measured`. `shares` (D,) are those of the bins in their columns, and
-    `starts` (n_columns + 1,) where these begin, and the last one ends.
-
-    The tree has parent and child of each column, in an order in which rows can be
-    drawn; None is no parent. Each tree of the forest has the root from which children
-    are determined best. Then come all tables, without what may be noise, both ways
-    round; and what two columns say of each other, in nats, above the diagonal.
-    """
-    columns = [slice(start, end) for start, end in pairwise(starts.tolist())]
-    tables: Tables = {}
-    information = np.zeros((len(columns), len(columns)))
-    for a, b in combinations(range(len(columns)), 2):
-        place = columns[a], columns[b]
-        if measured[place].any():
-            independent = np.outer(shares[columns[a]], shares[columns[b]])
-            counted = noisy[place].astype(np.float64)
-            table, _, information[a, b] = _beyond_noise(counted, independent, std)
-            tables[a, b], tables[b, a] = table, table.T
-    information[information < TINY] = 0.0
-    forest = minimum_spanning_tree(-information)
-    entropies = np.array([max(_entropy(shares[bins]), TINY) for bins in columns])
-    told = (information + information.T) / entropies  # of the second by the first
-    n_trees, trees = connected_components(forest, directed=False)
-    tree: Tree = []
-    for k in range(n_trees):
-        ways = [
-            breadth_first_order(forest, root, directed=False)
-            for root in np.flatnonzero(trees == k)
-        ]
-        of_ways = [told[parents[way[1:]], way[1:]].sum() for way, parents in ways]
-        places, parents = ways[int(np.argmax(of_ways))]
-        tree += [
-            (int(parents[j]) if parents[j] >= 0 else None, j) for j in places.tolist()
-        ]
-    return tree, tables, information
 
 
 # Information over the entropy of the column with less, from which one of them nearly
@@ -252,8 +252,10 @@ def find_relations(
         variance *= 1.0 - part
     std, noisy = math.sqrt(variance) / n_rows, counts / n_rows
     pooled = shares[[*pairs]].T @ np.array([own.n_rows / n_rows for own in each])
-    given = noisy, each[0].measured, std, pooled, starts
-    tree, tables_of, information = strongest_tree(*given)
+    every = PairTables(
+        counts, each[0].measured, math.sqrt(variance), n_rows, each[0].pairs
+    )
+    tree, tables_of, information = every.strongest_tree(pooled, starts)
     relations = []
     for parent, child in tree:
         if parent is None:
@@ -290,14 +292,6 @@ def _is_strong(said: float, table: Floats) -> bool:
     """Return whether two columns say so much of each other in a table."""
     least = min(_entropy(table.sum(axis=1)), _entropy(table.sum(axis=0)))
     return bool(said > _STRONG * max(least, TINY))
-
-
-def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Bring a table to given sums, as far as its zeros allow (Deming, Stephan 1940)."""
-    for _ in range(RAKINGS):
-        table = table * (rows / np.maximum(table.sum(axis=1), SMALLEST))[:, None]
-        table = table * (columns / np.maximum(table.sum(axis=0), SMALLEST))
-    return table / table.sum()
 
 
 def _entropy(shares: Floats) -> float:

@@ -81,4 +81,3 @@ WIDE = 120  # columns, from which counts of each say less than a few factors
 # only some classes have few rows, classifiers learnt less by it.
 MOST_TABLES, FEW_TABLES = 300, 15
 TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured: 969 at most
-RAKINGS = 30  # rounds until a table has given sums to 1e-3

@@ -159,12 +159,9 @@ def _last_round(site: Measurements) -> list[Measurement]:
     By kind and class; of several to one kind of query in their order.
     """
     kinds, scopes = [*QUERIES], [None, *site.metadata.classes.scopes]
-
-    def place(answer: Measurement) -> tuple[int, int]:
-        return kinds.index(answer.query.kind), scopes.index(answer.scope)
-
-    answers = (answer for answer in site if answer.query.name != "coarse marginals")
-    return sorted(answers, key=place)
+    last = [own for own in site if own.query.name != "coarse marginals"]
+    last.sort(key=lambda o: (kinds.index(o.query.kind), scopes.index(o.scope)))
+    return last
 
 
 def _sum(answers: tuple[Measurement, ...]) -> Measurement:

@@ -16,6 +16,7 @@ from skdpsynth.table import (
     Classes,
     MarginalTransform,
     Metadata,
+    PrivateRows,
     TableLayout,
     check_domain,
     check_rules,
@@ -48,19 +49,11 @@ class TableModel:
         metadata = replace(self.metadata, classes=classes)
         return TableModel(metadata, self.marginals[: len(classes)])
 
-    def score_rows(
-        self,
-        uniforms: NDArray[np.floating],
-        category_codes: NDArray[np.integer],
-        position: int,
-    ) -> NDArray[np.float32]:
-        """Return the normal scores of a class's rows; private if the rows are.
-
-        `uniforms` and `category_codes` are those of `PrivateRows`.
-        """
-        scores = np.empty(uniforms.shape, dtype=np.float32)
+    def score_rows(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
+        """Return the normal scores of a class's rows; private."""
+        scores, codes = np.empty(rows.shape, dtype=np.float32), rows.category_codes
         for j, column in enumerate(self.marginals[position]):
-            scores[:, j] = column.encode(uniforms[:, j], category_codes[:, j])
+            scores[:, j] = column.encode(rows.uniforms[:, j], codes[:, j])
         return scores
 
     def score_moments(self, position: int) -> Floats:
@@ -133,13 +126,12 @@ def metadata_from_state(
     classes = Classes(labels, counts, **noise)
     check_rules(schema, layout)
     columns = modelled_columns(layout, schema)
-    places = {column.name: place for place, column in enumerate(layout.columns)}
-    listed = [places.get(column.name, column.name) for column in columns]
-    # As texts: in lists 1 is True.
-    require(str(document["columns"]) == str(listed), "other columns")
     for column, domain in zip(columns, domains, strict=True):
         check_domain(column, domain, schema)
     metadata = Metadata.of(layout, domains, classes.labelled, schema)
+    listed = metadata_to_state(metadata)["columns"]
+    # As texts: in lists 1 is True.
+    require(str(document["columns"]) == str(listed), "other columns")
     metadata = replace(metadata, classes=classes)
     label = layout.label_column
     stated = None if label is None else declared_domain(label, schema)

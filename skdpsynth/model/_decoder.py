@@ -96,8 +96,8 @@ def decode_cells(
     if not ruled:
         return cells
     if metadata.layout.label_column is not None:
-        known = bool(metadata.classes.labels)
-        codes = class_codes if known else np.full(len(class_codes), -1)
+        labels = metadata.classes.labels
+        codes = class_codes if labels else np.full(len(class_codes), -1)
         cells[metadata.layout.target] = codes.astype(np.float64), codes < 0
     for first, *others in rules.together:
         for name in others:

@@ -14,7 +14,6 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from skdpsynth.measure import LITTLE, Measurements
-from skdpsynth.model._mixture import lenders
 from skdpsynth.utils import (
     check_array,
     in_chunks,
@@ -22,7 +21,7 @@ from skdpsynth.utils import (
     n_threads,
     require,
 )
-from skdpsynth.utils.arrays import Floats, Ints
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 State = Mapping[str, Any]
 
@@ -84,6 +83,17 @@ def factors_above_noise(
     return np.asarray(loadings / np.sqrt(1.0 - np.minimum(shared, limit)))
 
 
+def lenders(known: Bools, n_rows: Floats) -> Ints:
+    """Return the class whose dependence each class has: its own, or the largest known.
+
+    Dependence in one class and none in another is a difference between the classes
+    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
+    public.
+    """
+    largest = np.where(known, n_rows, -np.inf).argmax()
+    return np.where(known, np.arange(len(known)), largest)
+
+
 class FactorGenerator:
     """A generator of normal scores whose columns depend through shared factors.
 
@@ -143,8 +153,6 @@ class FactorGenerator:
             shape = n_columns, loadings[0].shape[-1]
             check_array(of_class, "f", shape, -MOST_LOADING, MOST_LOADING)
             # Up to 0.2 networks of factors had means and scales of their own.
-            moved = (
-                arrays.get(f"generator.{c}.{x}") for x in ("location", "log_scale")
-            )
-            require(not any(np.any(x) for x in moved if x is not None), "moved scores")
+            moved = f"generator.{c}.location", f"generator.{c}.log_scale"
+            require(not any(np.any(arrays.get(own)) for own in moved), "moved scores")
         return cls(np.array(loadings))

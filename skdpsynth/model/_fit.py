@@ -23,13 +23,13 @@ from skdpsynth.measure import (
     LIKELY,
     LITTLE,
     RARE,
+    SMALLEST,
     Measurement,
     Measurements,
     PairTables,
-    planned_tables,
-    strongest_tree,
 )
-from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator, lenders
+from skdpsynth.model._factors import lenders
+from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator
 from skdpsynth.utils.arrays import Floats, Ints
 
 Array = Any  # of NumPy, or a tensor
@@ -180,10 +180,9 @@ class ReleasedClass:
         self.prior: Array = None if prior is None else arrays.take(prior)
         self.n_rows = n_rows = max(pairs.n_rows, 1.0)
         noise_std = doubt * pairs.noise_std
-        # As `strongest_tree` takes them.
-        noisy = pairs.counts / n_rows, pairs.measured, noise_std / n_rows
-        self.tables = *noisy, shares
-        self.chosen = len(pairs.pairs) / max(planned_tables(len(starts) - 1), 1)
+        self.marginals = shares
+        self.tables = pairs._replace(noise_std=noise_std, n_rows=n_rows)
+        self.chosen = pairs.share_of_planned(len(starts) - 1)
         self.shares = arrays.take(shares)
         self._per_share = float(n_rows / max(doubt * share_std, LEAST_NOISE))
         noise_std = max(noise_std, LEAST_NOISE)
@@ -347,8 +346,8 @@ def draw_from_tree(
     one: ReleasedClass, starts: Ints, n_rows: int, rng: np.random.Generator
 ) -> Ints:
     """Draw bins (n_rows, n_columns) from a tree of measured pairs (Chow, Liu 1968)."""
-    order, tables, _ = strongest_tree(*one.tables, starts)
-    shares = one.tables[-1]
+    shares = one.marginals
+    order, tables, _ = one.tables.strongest_tree(shares, starts)
     drawn = np.zeros((n_rows, len(starts) - 1), dtype=np.int64)
     for parent, j in order:
         given = shares[None, starts[j] : starts[j + 1]]
@@ -458,7 +457,7 @@ def fit_components(
     ends = np.cumsum((1.0 - SPREAD) * prior / prior.sum() + SPREAD / n_classes)
     homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
     owner = np.minimum(homes, n_classes - 1)
-    shares = np.log(np.maximum([one.tables[-1] for one in classes], LEAST_SHARE))
+    shares = np.log(np.maximum([one.marginals for one in classes], LEAST_SHARE))
     bins = []
     for c, one in enumerate(classes):
         drawn = heads.starts, int((owner == c).sum()), rng
@@ -510,7 +509,7 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
 
     def doubt(prior: Floats) -> tuple[float, Floats]:
         variance = variances[-1] + prior**2 @ variances[:-1]
-        scale = 1.0 / np.sqrt(np.maximum(variance, 1e-300))
+        scale = 1.0 / np.sqrt(np.maximum(variance, SMALLEST))
         off = scale * (shares[-1] - prior @ shares[:-1])
         return max(math.sqrt((off**2).mean()), 1.0), scale
 
@@ -540,10 +539,10 @@ class MixtureFit:
         model, bins = measured.model.labelled, measured.bins
         classes = model.metadata.classes
         known = np.isin(np.arange(len(classes)), [*self.mixtures])
-        relations, finer, of_cells = measured.relations, None, []
+        relations, within, of_cells = measured.relations, [], []
         if relations.measured and (finer := relations.finer) is not None:
             of_cells = [finer.bins.ranks(of_class) for of_class in model.marginals]
-        within = [] if finer is None else finer.within
+            within = finer.within
         followers = Followers(relations.each, relations.std, within, of_cells)
         mixtures = []
         for c, lender in enumerate(lenders(known, classes.planned).tolist()):

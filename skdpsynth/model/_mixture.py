@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpsynth.measure import LIKELY, LITTLE, RAKINGS, TINY, Relation, raked
+from skdpsynth.measure import LIKELY, LITTLE, SMALLEST, TINY, Relation
 from skdpsynth.utils import (
     ROUNDING,
     check_array,
@@ -18,9 +18,19 @@ from skdpsynth.utils import (
     in_order_of_class,
     require,
 )
-from skdpsynth.utils.arrays import Bools, Floats, Ints
+from skdpsynth.utils.arrays import Floats, Ints
 
 State = Mapping[str, Any]
+
+_RAKINGS = 30  # rounds until a table has given sums to 1e-3
+
+
+def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Bring a table to given sums, as far as its zeros allow (Deming, Stephan 1940)."""
+    for _ in range(_RAKINGS):
+        table = table * (rows / np.maximum(table.sum(axis=1), SMALLEST))[:, None]
+        table = table * (columns / np.maximum(table.sum(axis=0), SMALLEST))
+    return table / table.sum()
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class Mixture:
             lent, shares = given, self.weights @ given
             if categories[j]:
                 odds = np.ones(end - start)
-                for _ in range(RAKINGS):
+                for _ in range(_RAKINGS):
                     lent = given * odds
                     lent /= lent.sum(axis=1, keepdims=True)
                     odds *= wanted[start:end] / (self.weights @ lent)
@@ -242,7 +252,7 @@ class Followers:
     @property
     def with_cells(self) -> set[int]:
         """Columns whose values are drawn from finer cells."""
-        measured = [one for one in self.relations if one.cells is not None]
+        measured = (one for one in self.relations if one.cells is not None)
         return {j for one in measured for j in (one.parent, one.child)}
 
     def compare(self, mixtures: Sequence[Mixture], prior: Floats, starts: Ints) -> None:
@@ -255,9 +265,18 @@ class Followers:
         for one in self.relations:
             a, b = (slice(*starts[j : j + 2]) for j in (one.parent, one.child))
             drawn: Floats = np.zeros(one.shares.shape)
+            joint = None
+            if one.second is not None:  # what mixtures draw of it and both others
+                c = slice(*starts[one.second : one.second + 2])
+                joint = np.zeros((len(drawn), c.stop - c.start, drawn.shape[1]))
             for share, mixture in zip(prior, mixtures, strict=True):
                 weights, given = mixture.weights[:, None], mixture.probabilities
                 drawn += share * (weights * given[:, a]).T @ given[:, b]
+                if joint is not None:
+                    of_parent = share * weights * given[:, a]
+                    both = of_parent[:, :, None] * given[:, None, c]
+                    by_bins = both.reshape(len(both), -1).T @ given[:, b]
+                    joint += by_bins.reshape(joint.shape)
             wanted = one.shares
             if not one.strong:
                 # With 2 deviations the marginals of Adult lost more than pairs won.
@@ -268,18 +287,7 @@ class Followers:
             wanted = np.maximum(wanted, TINY * one.shares)
             wanted = raked(wanted, drawn.sum(axis=1), drawn.sum(axis=0))
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-            cells, joint = None, None
-            if one.second is not None:  # what mixtures draw of it and both others
-                c = slice(*starts[one.second : one.second + 2])
-                joint = np.zeros((len(drawn), c.stop - c.start, drawn.shape[1]))
-                for share, mixture in zip(prior, mixtures, strict=True):
-                    weights, given_code = mixture.weights, mixture.probabilities
-                    of_parent = share * weights[:, None] * given_code[:, a]
-                    both = of_parent[:, :, None] * given_code[:, None, c]
-                    by_bins = both.reshape(len(both), -1).T @ given_code[:, b]
-                    joint += by_bins.reshape(joint.shape)
-            if one.cells is not None:
-                cells = self._cells(one, drawn, joint)
+            cells = None if one.cells is None else self._cells(one, drawn, joint)
             self._steps.append((Change(wanted, given), cells))
 
     def _cells(self, one: Relation, drawn: Floats, joint: Floats | None) -> CellStep:
@@ -426,17 +434,6 @@ def _check_ranks(ranks: Floats, n_bins: int) -> None:
     require((ranks[0] <= ranks[1] + TINY).all(), "ranks")
 
 
-def lenders(known: Bools, n_rows: Floats) -> Ints:
-    """Return the class whose dependence each class has: its own, or the largest known.
-
-    Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
-    public.
-    """
-    largest = np.where(known, n_rows, -np.inf).argmax()
-    return np.where(known, np.arange(len(known)), largest)
-
-
 @dataclass(eq=False, repr=False)
 class MixtureGenerator:
     """The mixtures of all classes, and what is changed of their rows; public.
@@ -457,7 +454,8 @@ class MixtureGenerator:
             mixture, rows = self.mixtures[position], order[place]
             bins = mixture.bins(len(rows), self.starts, rng)
             rows = rng.permutation(rows)
-            low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
+            low, high = mixture.ranks
+            width = high - low
             of_class = np.empty(bins.shape)
             finer = self.followers(position, bins, rng) if self.followers else {}
             for j, (start, end) in enumerate(pairwise(self.starts.tolist())):
@@ -489,9 +487,8 @@ class MixtureGenerator:
             both = zip(narrowed, exact, strict=True)
             if any(part >= ROUNDING * max(more, TINY) for (_, part), (_, more) in both):
                 narrowed = exact
-        mixtures = [mixture for mixture, _ in narrowed]
-        shares = np.array([share for _, share in narrowed])
-        return MixtureGenerator(mixtures, self.starts, self.followers), shares
+        mixtures, shares = zip(*narrowed, strict=True)
+        return MixtureGenerator([*mixtures], self.starts, followers), np.array(shares)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
@@ -516,13 +513,13 @@ class MixtureGenerator:
         mixtures, n_bins = [], int(starts[-1])
         for c in range(n_classes):
             parts = (arrays[f"generator.{c}.{field.name}"] for field in fields(Mixture))
-            mixtures.append(mixture := Mixture(*parts))
-            n_components = len(mixture.weights)
-            check_array(mixture.weights, "float64", (n_components,), 0)
-            check_array(mixture.probabilities, "float32", (n_components, n_bins), 0)
-            _check_ranks(mixture.ranks, n_bins)
-            sums = np.add.reduceat(mixture.probabilities, starts[:-1], axis=1)
-            for total in (sums, mixture.weights.sum()):
+            weights, probabilities, ranks = parts
+            mixtures.append(Mixture(weights, probabilities, ranks))
+            check_array(weights, "float64", (len(weights),), 0)
+            check_array(probabilities, "float32", (len(weights), n_bins), 0)
+            _check_ranks(ranks, n_bins)
+            sums = np.add.reduceat(probabilities, starts[:-1], axis=1)
+            for total in (sums, weights.sum()):
                 require((np.abs(total - 1.0) < ROUNDING).all(), "shares")
         if "relations" in document:
             given = document["relations"], arrays, n_classes, np.diff(starts)

@@ -26,7 +26,6 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
     CLEAR_FROM,
     Allocation,
-    Form,
     Measurements,
     Spend,
     TableModel,
@@ -251,13 +250,11 @@ n_teachers_ : ndarray of shape (n_classes,), int
         mu: float,
     ) -> list[Allocation]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
-        form: Form = "random"
-        if not self._scratch:
-            # "auto" costs no class its tables; a number of rounds is taken at its word.
-            asked = self.n_iter not in ("auto", 0) and mu < math.inf
-            least = mu * math.sqrt(1.0 - TRAINING_SHARE) if asked else mu
-            first = self._tables_first
-            form = measured_form(labels, rows, *columns, least, tables_first=first)
+        # "auto" costs no class its tables; a number of rounds is taken at its word.
+        asked = self.n_iter not in ("auto", 0) and mu < math.inf
+        least = mu * math.sqrt(1.0 - TRAINING_SHARE) if asked else mu
+        first = self._tables_first
+        form = measured_form(labels, rows, *columns, least, tables_first=first)
         share = 1.0 if self._scratch else TRAINING_SHARE
         left = mu if mu == math.inf else mu * math.sqrt(1.0 - share)
         plans = []
@@ -269,7 +266,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
                 n_continuous,
                 n_discrete,
                 largest=max(rows),
-                form=form,
+                form="random" if self._scratch else form,
             )
             n_iter, plan = self._n_rounds(n_rows, sum(columns), mu), allocated(mu)
             # What the loop learns, second moments need not say: the 2-way distance of

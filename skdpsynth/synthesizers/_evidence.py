@@ -56,8 +56,7 @@ class Evidence:
             if self.informed:
                 features[part, :-1] = self._summed(self._bins.encode(own))
             else:
-                scores = self._model.score_rows(own.uniforms, own.category_codes, 0)
-                scores = scores.astype(np.float64)
+                scores = self._model.score_rows(own, 0).astype(np.float64)
                 both = np.hstack([scores, scores**2 - 1.0])
                 features[part, :-1] = both / np.sqrt(both.shape[1])
         return features

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.measure import (
-    SMALL_SHARE,
-    Allocation,
-    Measurements,
-    TableModel,
-    and_unlabelled,
-)
+from skdpsynth.measure import Measurements, TableModel
 from skdpsynth.model import (
     NUMPY,
     Arrays,
@@ -25,10 +18,7 @@ from skdpsynth.model import (
     fit_factors,
     fit_mixture,
 )
-from skdpsynth.privacy import UNLABELLED, PrivacyAccountant
-from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.sampling import DrawRanks, drawn_within
-from skdpsynth.table import Metadata, PrivateRows, TableRows
 from skdpsynth.utils.arrays import Floats, Ints
 
 if TYPE_CHECKING:
@@ -113,46 +103,3 @@ def arrays_on(device: torch.device | None) -> Arrays:
     from skdpsynth.training import on_device
 
     return on_device(device)
-
-
-def left_of_unlabelled(accountant: PrivacyAccountant) -> float:
-    """Return the mu that rows without a label have left, but for rounding."""
-    return accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
-
-
-def and_measured_unlabelled(
-    rows: TableRows,
-    metadata: Metadata,
-    plans: list[Allocation],
-    accountant: PrivacyAccountant,
-    share: float = 1.0,
-) -> tuple[Metadata, list[Allocation]]:
-    """Add rows without a label as one more class to what is measured.
-
-    With a share of the squared mu of their budget, if labels may be missing, some class
-    has tables of two columns and these rows can afford them too. They are charged
-    whether or not there are any: whether labels may be missing is in the dtype, which
-    is public.
-    """
-    target = metadata.layout.label_column
-    of_pairs = any(plan.pairs.mu for plan in plans)
-    may_lack = target is not None and target.can_be_missing
-    # Without a class every row is charged for the plans, which leave nothing.
-    if not (may_lack and metadata.classes.labels and of_pairs):
-        return metadata, plans
-    left = left_of_unlabelled(accountant) * math.sqrt(share)
-    of_size = accountant.reserve_gaussian(
-        "rows without a label",
-        mu=left * math.sqrt(SMALL_SHARE),
-        sensitivity=1.0,
-        scope=UNLABELLED,
-    )
-    places = rows.parts_of_class(-1).map(_one_place)
-    (n_rows,) = noisy_counts(places, 1, of_size).tolist()
-    left *= math.sqrt(1.0 - SMALL_SHARE)
-    return and_unlabelled(metadata, plans, n_rows, of_size.noise_std, left)
-
-
-def _one_place(rows: PrivateRows) -> Ints:
-    """Return rows one code, to be counted by it."""
-    return np.zeros(len(rows), dtype=np.int64)

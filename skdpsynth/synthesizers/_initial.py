@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpsynth.measure import Measurements, TableModel, choose_bins, flat_marginals
+from skdpsynth.measure import Measurements, TableModel, even_bins
 from skdpsynth.model import (
     LEAST_FACTORS,
     FactorGenerator,
@@ -74,7 +74,7 @@ class InitialFactors:
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the normal scores of the rows of a class."""
-        return self.model.score_rows(rows.uniforms, rows.category_codes, position)
+        return self.model.score_rows(rows, position)
 
     def trainer(self, position: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the loadings of a class."""
@@ -151,17 +151,14 @@ class InitialNetwork:
     """Bins of every column, about as wide, and networks that nobody has trained."""
 
     def __init__(self, metadata: Metadata, hidden_dims: Sequence[int]) -> None:
-        n_classes = len(metadata.classes)
         n_cells = max(min(CELLS, _MOST_BINS // max(len(metadata.domains), 1)), 2)
-        flat = flat_marginals(metadata.domains, n_classes, n_cells)
-        prior = metadata.classes.prior
-        self._bins, flat = choose_bins(metadata.domains, flat, prior, n_cells)
+        self._bins, flat = even_bins(metadata, n_cells)
         self._groups = self._bins.coarser()
         self.model = TableModel(metadata, flat)
         self._ranks = self._bins.ranks(flat[0])
         self._hidden_dims = hidden_dims
         even = Mixture.independent(self._bins.shares(self._ranks), self._ranks)
-        self._mixtures = [even] * n_classes
+        self._mixtures = [even] * len(metadata.classes)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the bins of the rows, as many zeros and ones."""

@@ -10,20 +10,16 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
     Allocation,
-    Form,
     Measurements,
     TableModel,
-    allocate_design,
     allocate_measurements,
     measure,
+    measure_unlabelled,
     measured_form,
 )
 from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, PrivacyBudget
 from skdpsynth.schema import TableSchema
-from skdpsynth.synthesizers._generated import (
-    GeneratedSynthesizer,
-    and_measured_unlabelled,
-)
+from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.utils import without
 from skdpsynth.utils.arrays import Floats
@@ -240,7 +236,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
                 " public."
             )
         if self.use_unlabelled:
-            known = and_measured_unlabelled(rows, metadata, plans, accountant)
+            known = measure_unlabelled(rows, metadata, plans, accountant)
             metadata, plans = known
         measured = measure(rows, metadata, plans, accountant, self.design)
         return self._fit_generator(measured, seed, self._device())
@@ -254,14 +250,13 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         mu: float,
     ) -> list[Allocation]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
-        if self.design is not None:
-            both = zip(labels, rows, strict=True)
-            return [allocate_design(self.design, c, n, mu) for c, n in both]
-        form: Form = "marginals"
-        if self.order > 1:
-            first = self.use_unlabelled  # of whose rows only tables are measured
-            form = measured_form(labels, rows, *columns, mu, tables_first=first)
-        rules: dict[str, Any] = {"form": form, "order": self.order}
+        # Of rows without a label only tables are measured.
+        rules: dict[str, Any] = {
+            "order": self.order,
+            "tables_first": self.use_unlabelled,
+        }
+        form = measured_form(labels, rows, *columns, mu, **rules)
+        rules = {"form": form, "order": self.order, "design": self.design}
         return [
             allocate_measurements(
                 label, n_rows, *columns, mu, largest=max(rows), **rules

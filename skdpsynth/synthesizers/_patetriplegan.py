@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from skdpsynth.measure import Allocation, TableModel, Training
+from skdpsynth.measure import Allocation, TableModel, Training, measure_unlabelled
 from skdpsynth.privacy import (
     UNLABELLED,
     PrivacyAccountant,
@@ -29,10 +29,6 @@ from skdpsynth.synthesizers._base import (
     without_those_of_0_2,
 )
 from skdpsynth.synthesizers._evidence import Evidence
-from skdpsynth.synthesizers._generated import (
-    and_measured_unlabelled,
-    left_of_unlabelled,
-)
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.training import (
     N_GENERATED,
@@ -333,7 +329,7 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         ]
         # Rows without a label are measured with what the loop leaves of their budget.
         share = 1.0 - TRAINING_SHARE if reserved else 1.0
-        known = and_measured_unlabelled(rows, metadata, plans, accountant, share)
+        known = measure_unlabelled(rows, metadata, plans, accountant, share)
         initial = self._initialise(rows, *known, accountant, seed)
         public = torch.Generator().manual_seed(seed)
         make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
@@ -362,7 +358,7 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
                 classifier.train_step()
             # Rows without a label are charged, whether or not there are any: first for
             # the numbers of them that have each class as pseudo-label, C(d).
-            left = left_of_unlabelled(accountant)
+            left = self._left(accountant, UNLABELLED)
             of_counts = accountant.reserve_gaussian(
                 "unlabelled rows of each class",
                 mu=left * math.sqrt(TRAINING_SHARE / 2),
@@ -375,7 +371,7 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
             )
             counts = noisy_counts(labels, len(prior), of_counts)
             # Then for a sum of their gradients per round, with all that is left.
-            left = left_of_unlabelled(accountant)
+            left = self._left(accountant, UNLABELLED)
             of_gradients = accountant.reserve_sampled_gaussian(
                 "unlabelled rows' gradients",
                 mu=left / math.sqrt(n_rounds),

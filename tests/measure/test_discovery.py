@@ -16,7 +16,7 @@ from tables import mixed_table
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.audit import replay
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.measure import Discovery, discover
+from skdpsynth.measure import Discovery
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import (
@@ -177,7 +177,7 @@ def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
     )
     limited = limit_rows(table, schema)
     with insecure_randomness(0):
-        metadata, _ = discover(limited.rows, layout, schema, accountant, limited.sizes)
+        metadata, _ = discovery.run(limited.rows, accountant, limited.sizes)
     charged = {
         entry.name: (entry.mu_total / (most * accountant.mu_cap)) ** 2
         for entry in accountant.report().entries
@@ -512,7 +512,7 @@ def classes_of(values, schema=NOTHING_STATED, epsilon=math.inf, n_rows=None):
     if target:
         frame["y"] = pd.Series(values)
     table, layout = open_table(frame, target=target, schema=schema)
-    metadata, rows = discover(table, layout, schema, accountant)
+    metadata, rows = Discovery(layout, schema).run(table, accountant)
     [part] = rows.parts_of_class(-1, 0, 1).each()
     entries = accountant.report().entries
     return metadata.classes, part.class_codes.tolist(), entries

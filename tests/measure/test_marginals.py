@@ -4,6 +4,7 @@ Usual columns are in `synthesizers/test_marginal.py`.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,9 +20,8 @@ from skdpsynth import IndependentSynthesizer
 # How one column is fitted, which the folder's `measure` does for all at once.
 from skdpsynth.measure._density import (
     Histogram,
+    fit_densities,
     fit_masses,
-    fit_smooth,
-    fit_spiked,
     nearest_distribution,
 )
 from skdpsynth.privacy.testing import insecure_randomness
@@ -194,7 +194,7 @@ def test_the_fit_is_as_good_as_a_general_optimiser(shape, n_rows, noise_std):
     st.sampled_from([0.0, 1.0, 100.0, 1e5]),
     st.floats(1.0, 1e6),
     st.sampled_from([12, 96, 132]),
-    st.sampled_from([fit_masses, fit_smooth, fit_spiked]),
+    st.sampled_from([fit_masses, fit_densities, partial(fit_densities, spiked=False)]),
 )
 @settings(max_examples=60, deadline=None)
 def test_masses_are_a_distribution_whatever_was_counted(
@@ -207,7 +207,7 @@ def test_masses_are_a_distribution_whatever_was_counted(
     assert np.isfinite(mass).all()
     assert (mass >= 0).all()
     assert mass.sum() == pytest.approx(1.0)
-    if fit is fit_spiked and noise_std == 0 and counts.max() > 0:
+    if fit is fit_densities and noise_std == 0 and counts.max() > 0:
         shares = mass.reshape(12, -1).sum(axis=1)
         assert (shares[counts < -10] < 1e-2).all()  # even ones: 8e-2
 
@@ -236,7 +236,9 @@ def fit_of(true, noise_std, seed, n_columns=1):
     """Fit columns of these masses, of which every number was counted with noise."""
     noise = np.random.default_rng(seed).normal(0, noise_std, (n_columns, len(true)))
     columns = [[Histogram(FINE, row, noise_std)] for row in TOTAL * true + noise]
-    return np.array(fit_spiked(columns, [FINE] * n_columns, np.full(n_columns, TOTAL)))
+    return np.array(
+        fit_densities(columns, [FINE] * n_columns, np.full(n_columns, TOTAL))
+    )
 
 
 def spiked(share, place=110):

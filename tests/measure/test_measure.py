@@ -12,19 +12,17 @@ from scipy.stats import norm
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import (
     Allocation,
+    Discovery,
     PairTables,
     Spend,
-    TableBins,
     allocate,
     allocate_measurements,
-    choose_bins,
-    discover,
     measure,
     measured_form,
 )
 
 # Of one class by itself nothing is listed, nor bins of one column.
-from skdpsynth.measure._bins import ColumnBins, finer_bins
+from skdpsynth.measure._bins import ColumnBins, TableBins, choose_bins, finer_bins
 from skdpsynth.measure._relations import with_together
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
@@ -35,6 +33,7 @@ from skdpsynth.table import (
     CategoryDomain,
     MarginalTransform,
     NumericDomain,
+    PrivateRows,
     open_table,
 )
 
@@ -58,9 +57,8 @@ def measured(epsilon, mu):
     with insecure_randomness(1):
         table, layout = open_table(make_table(), schema=SCHEMA)
         accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
-        metadata, rows = discover(table, layout, SCHEMA, accountant)
-        spends = {"marginals": Spend(mu), "moments": Spend(mu)}
-        plans = [Allocation(None, N_ROWS, n_bins=10, **spends)]
+        metadata, rows = Discovery(layout, SCHEMA).run(table, accountant)
+        plans = [Allocation(None, N_ROWS, Spend(mu), 10, moments=Spend(mu))]
         [part] = rows.parts_of_class(-1, 0).each()
         return measure(rows, metadata, plans, accountant), part
 
@@ -68,7 +66,7 @@ def measured(epsilon, mu):
 def test_moments_are_those_of_scores_with_the_noise_that_is_said():
     """Rows are shortened to twice the mean squared length."""
     exact, rows = measured(math.inf, math.inf)
-    scores = exact.model.score_rows(rows.uniforms, rows.category_codes, 0)
+    scores = exact.model.score_rows(rows, 0)
     means, stds, _ = exact.model.score_moments(0)
     off = scores - means
     limit = math.sqrt(2 * np.square(stds).sum())
@@ -88,10 +86,8 @@ def test_scores_of_rows_follow_their_class():
     )
     model = IndependentSynthesizer(math.inf, target="t").fit(frame)._model
     units = model.metadata.domains[0].to_unit(np.array([[1.5], [6.0]]))
-    codes = np.zeros((2, 1), dtype=np.uint8)
-    own, other = (
-        model.score_rows(units.astype(np.float32), codes, c)[:, 0] for c in (0, 1)
-    )
+    rows = PrivateRows(units.astype("f4"), np.zeros((2, 1), int), np.arange(2))
+    own, other = (model.score_rows(rows, c)[:, 0] for c in (0, 1))
     assert max(abs(own[0]), abs(other[1])) < 1
     assert own[1] > 2
     assert other[0] < -2

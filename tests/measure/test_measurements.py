@@ -13,7 +13,9 @@ import pandas as pd
 import pytest
 
 from skdpsynth.exceptions import PersistenceError, ReservationError
-from skdpsynth.measure import Allocation, Measurements, Spend, discover, measure
+from skdpsynth.measure import Allocation, Discovery, Measurements, Spend, measure
+
+# Bins are read, not made, by those who use the package.
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import open_table
@@ -64,7 +66,7 @@ def measured(epsilon=math.inf):
     """Measure tables of all orders in every class."""
     _, layout = open_table(TABLE, schema=SCHEMA)
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
-    metadata, rows = discover(TABLE, layout, SCHEMA, accountant)
+    metadata, rows = Discovery(layout, SCHEMA).run(TABLE, accountant)
     mu = math.inf if epsilon == math.inf else accountant.mu_cap / 4
     names = ("marginals", "pairs", "triples", "moments")
     spends = dict.fromkeys(names, Spend(mu))

@@ -9,8 +9,8 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdpsynth.measure import Measurement, PairTables, TableBins
-from skdpsynth.measure._bins import ColumnBins
+from skdpsynth.measure import Measurement, PairTables
+from skdpsynth.measure._bins import ColumnBins, TableBins
 from skdpsynth.measure._query import Triples
 from skdpsynth.model import NUMPY, Heads, ReleasedClass, slopes_of_loss
 from skdpsynth.model._fit import _BUMP, _ENTROPY, _LOGIT, fit_components, one_thread
