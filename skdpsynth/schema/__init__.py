@@ -42,14 +42,16 @@ from skdpsynth.schema._columns import (
     same_name,
 )
 from skdpsynth.schema._rules import (
+    Computed,
+    Derived,
     Determines,
     MissingTogether,
     Ordered,
     Rule,
     SumOf,
-    check_decimals,
     check_target,
     in_order,
+    span,
 )
 from skdpsynth.schema._table_schema import (
     NOTHING_STATED,
@@ -73,8 +75,10 @@ __all__ = [
     "Boolean",
     "Categorical",
     "Column",
+    "Computed",
     "Continuous",
     "Datetime",
+    "Derived",
     "Determines",
     "Identifier",
     "Kind",
@@ -86,7 +90,6 @@ __all__ = [
     "Text",
     "as_moments",
     "as_typed",
-    "check_decimals",
     "check_dtype",
     "check_frame",
     "check_objects",
@@ -105,5 +108,6 @@ __all__ = [
     "kind_of_dtype",
     "plain",
     "same_name",
+    "span",
     "to_text",
 ]

@@ -6,28 +6,35 @@ schema's own words. How drawn rows are brought to keep it is in `table`.
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 import sys
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial, reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema._columns import (
     LARGEST,
+    SECONDS_OF,
     Boolean,
     Categorical,
     Column,
     Continuous,
     Datetime,
+    Kind,
     Stated,
     check_is,
     decimals_of,
+    is_finite,
     number_of,
     plain,
     wrong,
@@ -35,6 +42,16 @@ from skdpsynth.schema._columns import (
 from skdpsynth.utils import EXCESS
 
 Columns = Mapping[Hashable, Column]
+Floats = NDArray[np.float64]
+MICRO = 1e6  # in a second
+_TIMES = ("datetime", "timedelta")
+# The signs of an expression.
+_OPERATIONS: dict[type[ast.operator], np.ufunc] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+}
 
 
 class Rule(Stated):
@@ -77,7 +94,7 @@ class Ordered(Rule):
 
     See Also
     --------
-    SumOf : A column that is the sum of others.
+    Derived : A column that is computed from others, such as a gap.
 
     Examples
     --------
@@ -128,24 +145,235 @@ class Ordered(Rule):
                 )
 
 
+def _applied(operation: np.ufunc, a: Floats, b: Floats) -> Floats:
+    """Apply an operation; what is divided by 0 is NaN."""
+    found = operation(a, b)
+    return np.where(b == 0, np.nan, found) if operation is np.divide else found
+
+
+def span(operation: np.ufunc, a: Floats, b: Floats) -> Floats:
+    """Return the least and the largest result for numbers between ends."""
+    if operation is np.divide and b.min() <= 0 <= b.max():
+        return np.array([-np.inf, np.inf])
+    found = operation.outer(a, b)
+    return np.array([found.min(), found.max()])
+
+
+def _years(seconds: Floats) -> Floats:
+    """Return times as years, whose difference is rounded down to completed ones."""
+    days = np.floor(np.nan_to_num(seconds) / SECONDS_OF["D"]).astype("M8[D]")
+    months = days.astype("M8[M]")
+    year, month = np.divmod(months.astype(np.int64), 12)
+    day = (days - months.astype("M8[D]")).astype(np.int64)
+    return np.where(np.isnan(seconds), np.nan, year + (32 * month + day) / 512)
+
+
+class Computed(Rule):
+    """What the kinds of rules share by which a column is computed from others."""
+
+    unit: str | None = None
+    words: str  # what the column is
+
+    def folded(
+        self,
+        leaf: Callable[[Hashable], Any],
+        number: Callable[[float], Any],
+        combine: Callable[[np.ufunc, Any, Any], Any],
+    ) -> Any:  # noqa: ANN401 - what the functions return
+        """Put together what functions make of names, numbers and operations."""
+        raise NotImplementedError
+
+    def values(
+        self,
+        kind: Kind,
+        read: Callable[[Hashable], tuple[Kind, Floats]],
+        apply: Callable[[np.ufunc, Floats, Floats], Floats] = _applied,
+        *,
+        whole: bool = False,
+    ) -> Floats:
+        """Return a column of some kind; where it is not finite, it is missing.
+
+        Others are read with their kinds. Times are in seconds, of a clock where the
+        unit is years. Numbers are rounded if `whole`, those of a unit down.
+        """
+        is_time, timed = kind in _TIMES, False
+        seconds = SECONDS_OF.get(self.unit or "s", 1.0)
+
+        def leaf(name: Hashable) -> tuple[int, Floats]:
+            nonlocal timed
+            own, found = read(name)
+            if own in _TIMES:
+                timed = True
+                found = _years(found) if self.unit == "Y" else found / seconds
+            if self.unit == "Y" and own == "timedelta":
+                raise misfit
+            return own == "datetime", found
+
+        # Beside numbers: how many are points in time, less those that are subtracted.
+        def combine(operation: np.ufunc, first: Any, second: Any) -> tuple[int, Floats]:  # noqa: ANN401
+            (more, a), (others, b) = first, second
+            if (more or others) and operation in (np.multiply, np.divide):
+                raise misfit
+            moments = more + (others if operation is np.add else -others)
+            return moments, apply(operation, a, b)
+
+        misfit = InvalidSchemaError(
+            f"The rule {self} must give what its column holds, whose dtype is {kind}."
+            " Times less times are durations, these are numbers by their unit, as"
+            " unit='D' (years, of times alone), and other numbers have none. Correct"
+            " the expression or the unit, or convert columns."
+        )
+        with np.errstate(all="ignore"):
+            moments, found = self.folded(leaf, lambda x: (0, np.array([x])), combine)
+            fits = self.unit != "Y" if is_time else timed == (self.unit is not None)
+            if not fits or moments != (kind == "datetime"):
+                raise misfit
+            if whole and self.unit in SECONDS_OF:  # of times less times it is exact
+                found = np.rint(found * seconds * MICRO) / (seconds * MICRO)
+            down = self.unit == "Y" or (whole and self.unit is not None)
+            rounded = np.floor if down else np.rint if whole else np.asarray
+            return np.asarray(rounded(found * seconds**is_time))
+
+    def _check(self, columns: Columns) -> None:
+        """Refuse a description that cannot hold all values."""
+        described: dict[Hashable, Any]
+        described = {name: columns[name] for name in self.names if name in columns}
+        if not all(
+            isinstance(own, Continuous | Datetime) for own in described.values()
+        ):
+            raise InvalidSchemaError(
+                f"The columns of the rule {self} must be Continuous or Datetime. Got"
+                f" {_kinds(described.values())}; describe them so, or drop the rule."
+            )
+        (name, *parts) = self.names
+        if name not in described:
+            return
+        if absent := [part for part in parts if part not in described]:
+            raise InvalidSchemaError(
+                f"The schema must describe all columns of the rule {self}, or leave out"
+                f" {name!r}. Got no {absent[0]!r}; describe it too."
+            )
+        own, ends = described[name], dict[Hashable, tuple[Kind, Floats]]()
+        for part, column in described.items():
+            kind: Kind = "datetime"
+            if isinstance(column, Continuous):
+                kind = "timedelta" if column.of_durations else "continuous"
+            pair = number_of(column.low), number_of(column.high)
+            ends[part] = kind, np.array(pair)
+        low, high = self.values(ends[name][0], ends.__getitem__, span).tolist()
+        # Of whole numbers a value may be one that no float is near.
+        near = max(-low, high) <= LARGEST
+        room = EXCESS * abs(low) + EXCESS * abs(high) if near else 0.0
+        if low < ends[name][1][0] - room or high > ends[name][1][1] + room:
+            raise InvalidSchemaError(
+                f"The bounds of {name!r} must hold all that the bounds of its parts"
+                f" allow, {low!r} to {high!r}. Got {own.low!r} to {own.high!r}; widen"
+                f" them, which costs nothing, leave out {name!r}, or narrow those of"
+                " the parts."
+            )
+        if any(described[part].nullable for part in parts) and not own.nullable:
+            raise InvalidSchemaError(
+                f"The column {name!r} of the rule {self} is missing where a part is,"
+                f" and a part is nullable. Set nullable=True for {name!r} too."
+            )
+
+
 @dataclass(frozen=True, repr=False)
-class SumOf(Rule):
+class Derived(Computed):
+    """A column that is computed from others, such as the length of a stay.
+
+    It costs no budget, and is missing where another one is, or is divided by 0.
+
+    Parameters
+    ----------
+    name : column name
+        A column of numbers, durations or times. Its bounds, if it is described, hold
+        all that those of the others allow.
+    expression : str
+        Of names, numbers, ``+ - * /`` and brackets. Names that are no identifiers of
+        Python are in backticks, as in "`unit price` * count". It is parsed, not run.
+    unit : {"Y", "D", "h", "min", "s"} or None, default=None
+        In which times and durations are numbers: needed where numbers come of them.
+        "Y" is of two dates the completed years, as of an age.
+
+    See Also
+    --------
+    SumOf : A column that is the sum of others.
+
+    Notes
+    -----
+    Whole numbers, by dtype or description, are rounded: those of a unit down, as
+    ``.dt.days`` does. Decimals are those that are described, or that come of the
+    others. Durations are between points in time, whatever clocks in a zone show.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Derived
+    >>> Derived("stay", "discharge - admission", unit="D")
+    Derived('stay', 'discharge - admission', unit='D')
+    """
+
+    tag = "derived"
+    name: Hashable
+    expression: str
+    _: KW_ONLY
+    unit: Literal["Y", "D", "h", "min", "s"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit not in (None, "Y", *SECONDS_OF):
+            raise wrong("The 'unit' of Derived must be Y, D, h, min or s", self.unit)
+        found: list[Hashable] = []
+        unread = SyntaxError, TypeError, ValueError, RecursionError, MemoryError
+        try:
+            self.folded(found.append, float, lambda *_: None)
+        except unread as error:
+            what = "The 'expression' of Derived must be of names of columns, numbers,"
+            raise wrong(f"{what} + - * / and brackets", self.expression) from error
+        given = self.name, *dict.fromkeys(found)
+        names = names_of("columns", type(self).__name__, given, 2)
+        self._set(names=names, derived=(self.name,), words=self.expression)
+
+    def folded(
+        self,
+        leaf: Callable[[Hashable], Any],
+        number: Callable[[float], Any],
+        combine: Callable[[np.ufunc, Any, Any], Any],
+    ) -> Any:  # noqa: ANN401
+        def visit(node: ast.expr) -> Any:  # noqa: ANN401
+            match node:
+                case ast.BinOp(left, sign, right) if type(sign) in _OPERATIONS:
+                    operation = _OPERATIONS[type(sign)]
+                    return combine(operation, visit(left), visit(right))
+                case ast.UnaryOp(ast.USub(), operand):
+                    return combine(np.subtract, number(0.0), visit(operand))
+                case ast.Name(name) | ast.Constant(str(name)):
+                    return leaf(name)
+                case ast.Constant(x) if type(x) in (int, float) and is_finite(x + 0.0):
+                    return number(x + 0.0)
+            raise ValueError("another sign")
+
+        quoted = re.sub("`([^`]*)`", lambda name: repr(name[1]), self.expression)
+        return visit(ast.parse(quoted.strip(), mode="eval").body)
+
+
+@dataclass(frozen=True, repr=False)
+class SumOf(Computed):
     """A column that is the sum of others, and missing where one of them is.
 
-    It is computed from its parts, and costs no budget.
+    It is a `Derived` one whose columns may have any names.
 
     Parameters
     ----------
     total : column name
-        A `Continuous` column. Its bounds hold every sum of numbers within the bounds of
-        the parts, and it is nullable if a part is.
+        A column of numbers. Its bounds, if it is described, hold every sum of numbers
+        within the bounds of the parts, and it is nullable if a part is. To its decimals
+        sums are rounded.
     parts : sequence of column names
-        Two or more other `Continuous` columns. If the total has `decimals` or is
-        `integer`, they have no more decimals.
+        Two or more other columns.
 
     See Also
     --------
-    Determines : A column that another one decides.
+    Derived : A column that is computed from others.
 
     Examples
     --------
@@ -161,34 +389,16 @@ class SumOf(Rule):
     def __post_init__(self) -> None:
         parts = names_of("parts", type(self).__name__, self.parts, 2)
         names = names_of("columns", type(self).__name__, [self.total, *parts], 3)
-        self._set(parts=parts, names=names, derived=(self.total,))
+        words = f"the sum of {', '.join(map(repr, parts))}"
+        self._set(parts=parts, names=names, derived=(self.total,), words=words)
 
-    def _check(self, columns: Columns) -> None:
-        """Refuse a total that cannot hold every sum."""
-        described: list[Any] = [columns[name] for name in self.names]
-        if not all(isinstance(column, Continuous) for column in described):
-            raise InvalidSchemaError(
-                f"The columns of the rule {self} must be Continuous. Got"
-                f" {_kinds(described)}; describe them so, or drop the rule."
-            )
-        total, *parts = described
-        low, high = map(sum, zip(*(part.ends for part in parts), strict=True))
-        # Of whole numbers a sum may be one that no float is near.
-        near = max(-low, high) <= LARGEST
-        room = EXCESS * abs(low) + EXCESS * abs(high) if near else 0.0
-        if low < total.ends[0] - room or high > total.ends[1] + room:
-            raise InvalidSchemaError(
-                f"The bounds of {self.total!r} must hold every sum that the bounds of"
-                f" its parts allow, {low!r} to {high!r}. Got {total.low!r} to"
-                f" {total.high!r}; widen them, which costs nothing, or narrow those of"
-                " the parts."
-            )
-        if any(part.nullable for part in parts) and not total.nullable:
-            raise InvalidSchemaError(
-                f"The total {self.total!r} of the rule {self} is missing where a part"
-                " is, and a part is nullable. Set nullable=True for the total too."
-            )
-        check_decimals(self, columns)
+    def folded(
+        self,
+        leaf: Callable[[Hashable], Any],
+        number: Callable[[float], Any],
+        combine: Callable[[np.ufunc, Any, Any], Any],
+    ) -> Any:  # noqa: ANN401
+        return reduce(partial(combine, np.add), map(leaf, self.parts))
 
 
 @dataclass(frozen=True, repr=False)
@@ -301,7 +511,7 @@ class Determines(Rule):
             if isinstance(decided, Continuous):
                 number = isinstance(value, int | float) and not isinstance(value, bool)
                 fits = number and decided.ends[0] <= value <= decided.ends[1]
-                most = _stated_decimals(decided)
+                most = stated_decimals(decided)
                 if fits and most is not None:
                     numbers = np.array([float(value)])
                     fits = decimals_of(numbers, sys.float_info.epsilon, most)[0] <= most
@@ -319,32 +529,11 @@ class Determines(Rule):
 
 
 RULES: dict[str, type[Rule]] = {
-    kind.tag: kind for kind in (Ordered, SumOf, MissingTogether, Determines)
+    kind.tag: kind for kind in (Ordered, Derived, SumOf, MissingTogether, Determines)
 }
 
 
-def check_decimals(
-    rule: SumOf, columns: Columns, whole: Collection[Hashable] = ()
-) -> None:
-    """Refuse a total of other decimals than its parts; those in `whole` have none."""
-    decimals = {
-        name: 0 if name in whole else _stated_decimals(columns[name])
-        for name in rule.names
-    }
-    most = decimals.pop(rule.total)
-    if most is None:  # not stated, or as many as the dtype has
-        return
-    for name, found in decimals.items():
-        if found is None or found > most:
-            got = "none stated" if found is None else found
-            raise InvalidSchemaError(
-                f"The total {rule.total!r} has {most} decimals, so its parts must"
-                f" state at most as many. Got {got} for {name!r}; state it by"
-                " decimals= or integer=True, or leave out those of the total."
-            )
-
-
-def _stated_decimals(column: Any) -> int | None:  # noqa: ANN401 - a Continuous
+def stated_decimals(column: Any) -> int | None:  # noqa: ANN401 - a Continuous
     """Return the decimals that a column is described with, None if not in number."""
     if column.integer:
         return 0
@@ -380,10 +569,10 @@ def checked_rules(
     found: tuple[Rule, ...] = tuple(cast("Iterable[Any]", rules))
     for rule in found:
         if not isinstance(rule, Rule):
-            kinds = "an Ordered, SumOf, MissingTogether or Determines"
+            kinds = "an Ordered, Derived, SumOf, MissingTogether or Determines"
             raise wrong(f"Each of the 'rules' of TableSchema must be {kinds}", rule)
         for name in rule.names:
-            if name not in columns and not isinstance(rule, Ordered):
+            if name not in columns and not isinstance(rule, Ordered | Computed):
                 raise InvalidSchemaError(
                     f"The rule {rule} is about a column {name!r} that the schema does"
                     " not describe. Add it to the columns, or correct its name."

@@ -41,7 +41,14 @@ from skdpsynth.schema._columns import (
     same_name,
     type_of_objects,
 )
-from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, Rule, SumOf
+from skdpsynth.schema._rules import (
+    Computed,
+    Determines,
+    MissingTogether,
+    Ordered,
+    Rule,
+    stated_decimals,
+)
 from skdpsynth.utils import FEW_NUMBERS, warn_deprecated
 
 Schema = Any  # a TableSchema, whose module imports this one
@@ -263,11 +270,11 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     for rule in schema.rules:
         try:
             own = [_checked_kind(n, df[n], columns.get(n)) for n in rule.names]
+            if isinstance(rule, Ordered) and {*own} & {"categorical", "boolean"}:
+                continue
+            words, rows = broken(rule, df, columns)
         except (KeyError, InvalidSchemaError, InvalidTableError):
             continue  # it is about a column that a fit refuses
-        if isinstance(rule, Ordered) and {*own} & {"categorical", "boolean"}:
-            continue
-        words, rows = broken(rule, df, columns)
         found += [(None, words, rows)] * (rows > 0)
     if schema.n_rows not in (None, len(df)):
         found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
@@ -423,26 +430,36 @@ def broken(
             unordered |= values <= last if rule.strict else values < last
             last = np.where(np.isnan(values), last, values)
         return f"not in the order {listed}: gap read as 0", int(unordered.sum())
-    if isinstance(rule, SumOf):  # up to rounding, and missing where a part is
-        total, *parts = map(_numbers, own)
+    if isinstance(rule, Computed):  # up to rounding, and missing where it is
+        kinds = {name: known_kind(name, df[name].dtype)[0] for name in rule.names}
+        spec: Any = columns.get(rule.names[0])
+
+        def read(name: Hashable) -> tuple[Kind, NDArray[np.float64]]:
+            found = _numbers(df[name], wall=rule.unit == "Y")
+            return kinds[name], found / (1e6 if kinds[name] == "datetime" else 1.0)
+
+        (kind, total), *others = map(read, rule.names)
+        most = stated_decimals(spec) if isinstance(spec, Continuous) else None
+        most = 0 if kind == "integer" else most
+        expected = rule.values(kind, read, whole=most == 0)
         exact = max(float(float_info(series.dtype).eps) for series in own)
         with np.errstate(invalid="ignore", over="ignore"):
-            size = np.abs(total) + np.sum(np.abs(parts), axis=0)
-            off = np.abs(total - np.sum(parts, axis=0)) > len(own) * exact * size
-        off |= np.isnan(parts).any(axis=0) != np.isnan(total)
-        listed = ", ".join(map(repr, rule.parts))
-        return f"{rule.total!r} is not the sum of {listed}: computed", int(off.sum())
+            size = np.abs(total) + np.sum([np.abs(part) for _, part in others], axis=0)
+            room = len(own) * exact * size + (0.0 if most is None else 0.5 / 10.0**most)
+            off = np.abs(total - expected) > room
+        off |= np.isfinite(expected) == np.isnan(total)
+        return f"{rule.names[0]!r} is not {rule.words}: computed", int(off.sum())
     if isinstance(rule, Determines):  # but for categories that are not declared
         (missing, absent), (deciding, decided) = map(is_missing, own), own
-        expected = [rule.table.get(key) for key in _plain_values(deciding)]
-        known = ~missing & np.array([value is not None for value in expected], bool)
+        looked_up = [rule.table.get(key) for key in _plain_values(deciding)]
+        known = ~missing & np.array([value is not None for value in looked_up], bool)
         if known_kind(None, decided.dtype)[0] in ("continuous", "timedelta"):
             dtype = float_info(decided.dtype).dtype
-            numbers = np.array([np.nan if v is None else v for v in expected], float)
+            numbers = np.array([np.nan if v is None else v for v in looked_up], float)
             same = numbers.astype(dtype) == _numbers(decided).astype(dtype)
         else:
             plain_values = map(plain, decided.astype(object).where(~absent, None))
-            pairs = zip(plain_values, expected, strict=True)
+            pairs = zip(plain_values, looked_up, strict=True)
             same = np.array([value == other for value, other in pairs], dtype=bool)
         wrong = (known & ~(same & ~absent)) | (missing & ~absent)
         words = f"{rule.decided!r} is not what {rule.deciding!r} decides: looked up"

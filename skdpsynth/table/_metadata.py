@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
-    EXACT,
     SECONDS_OF,
     UNREAD,
     Boolean,
     Categorical,
+    Computed,
     Continuous,
     Datetime,
     Determines,
@@ -31,15 +31,14 @@ from skdpsynth.schema import (
     MissingTogether,
     Ordered,
     Rule,
-    SumOf,
     TableSchema,
     Text,
-    check_decimals,
     check_target,
     in_order,
     is_date,
     same_name,
 )
+from skdpsynth.table._derived import check_computed, computed_cells, computed_domain
 from skdpsynth.table._domains import (
     CategoryDomain,
     ColumnDomain,
@@ -49,7 +48,7 @@ from skdpsynth.table._domains import (
     needs_resolution,
 )
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
-from skdpsynth.table._ordered import Cells, First, Order, nearest
+from skdpsynth.table._ordered import Cells, First, Order
 from skdpsynth.utils import MOST_SHOWN, require
 
 Floats = NDArray[np.float64]
@@ -186,6 +185,7 @@ class RowRules:
     rules: tuple[Rule | Order, ...] = ()
     domains: Mapping[Hashable, Any] = field(default_factory=dict)
     derived: tuple[ColumnLayout, ...] = ()  # what is computed, in a possible order
+    columns: Mapping[Hashable, ColumnLayout] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -206,17 +206,14 @@ class RowRules:
         for rule in in_order(schema.rules):
             (name,) = rule.derived
             derived.append(columns[name])
-            domain: Any = declared_domain(columns[name], schema)
-            if isinstance(rule, SumOf):
-                parts = [domains[part] for part in rule.parts]
-                if not domain.integer and all(part.integer for part in parts):
-                    most = max(part.decimals for part in parts)
-                    found = domain.with_decimals(most)  # those of its parts
-                    domain = found if max(-found.low, found.high) < EXACT else domain
-            domains[name] = domain
+            if isinstance(rule, Computed):
+                domains[name] = computed_domain(rule, columns, domains, schema)
+            else:
+                domains[name] = declared_domain(columns[name], schema)
             rules.append(rule)
         used = {name: domains[name] for rule in rules for name in rule.names}
-        made = cls(tuple(rules), used, tuple(derived))
+        own = {name: columns[name] for name in used if name in columns}
+        made = cls(tuple(rules), used, tuple(derived), own)
         # An error for domains of another kind, which a file may hold.
         nothing = np.empty(0), np.empty(0, dtype=bool)
         made.keep(dict.fromkeys([*used, *made.needs], nothing))
@@ -259,9 +256,9 @@ class RowRules:
         for rule in self.rules:
             if isinstance(rule, Order):
                 rule.keep(cells, self.domains)
-            elif isinstance(rule, SumOf):
-                parts = [cells[name] for name in rule.parts]
-                cells[rule.total] = _sum(parts, self.domains[rule.total])
+            elif isinstance(rule, Computed):
+                found = computed_cells(rule, self.columns, self.domains, cells)
+                cells[rule.names[0]] = found
             elif isinstance(rule, Determines):
                 codes, missing = cells[rule.deciding]
                 # The code of a missing value, -1, is that of the last number.
@@ -315,7 +312,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     f" {described.high!r}; correct them, or convert the column."
                 )
         gaps: list[ColumnLayout] = []  # columns that come out missing
-        if isinstance(rule, Ordered):
+        if isinstance(rule, Ordered | Computed):
             for column in own:
                 listed = column.kind in ("categorical", "boolean")
                 if listed or column is layout.label_column:
@@ -324,6 +321,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                         f" categories or labels in {column.name!r}; convert it, or"
                         " leave it out."
                     )
+        if isinstance(rule, Ordered):
             # Rounded differently, values could be out of order.
             fine = [_fineness(c, schema) for c in own if c.dtype is not None]
             kinds, units = {kind for kind, _ in fine}, {unit for _, unit in fine}
@@ -336,23 +334,9 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     f" schema. Got {dtypes}; convert them."
                 )
             Order.of(rule, layout, schema).check_room(schema)
-        elif isinstance(rule, SumOf):
-            for column in own:
-                if column.kind == "timedelta":
-                    raise InvalidSchemaError(
-                        f"The columns of the rule {rule} must be numbers. Got durations"
-                        f" in {column.name!r}; convert them by .dt.total_seconds()."
-                    )
-            whole = [column.name for column in own if column.kind == "integer"]
-            check_decimals(rule, schema.columns, whole)
-            total: Any = schema.columns[rule.total]
-            if own[0].kind == "integer" and max(-total.low, total.high) >= EXACT:
-                raise InvalidSchemaError(
-                    f"The bounds of a total of whole numbers must be below 2**53. Got"
-                    f" {total.low!r} and {total.high!r} for {rule.total!r}; narrow"
-                    " them, or drop the rule."
-                )
-            gaps = own[:1] if any(nullable[1:]) else []
+        elif isinstance(rule, Computed):
+            can_be_missing = check_computed(rule, columns, schema)
+            gaps = own[:1] if can_be_missing else []
         elif isinstance(rule, Determines):
             decided = own[1]
             values = rule.table.values() if decided.kind == "integer" else ()
@@ -383,14 +367,6 @@ def _fineness(column: ColumnLayout, schema: TableSchema) -> tuple[str, str]:
     storage = column.storage
     is_exact = storage.kind != "f" or storage.itemsize == np.float64().itemsize
     return "number", "double" if is_exact else storage.name
-
-
-def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:
-    """Add parts; a total is missing where a part is."""
-    missing = np.logical_or.reduce([gone for _, gone in parts])
-    values = np.sum([np.where(missing, 0.0, own) for own, _ in parts], axis=0)
-    values = np.clip(nearest(values, total), *total.bounds)  # rounding may pass one
-    return values + 0.0, missing
 
 
 @dataclass(frozen=True)
