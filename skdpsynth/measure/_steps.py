@@ -65,6 +65,7 @@ from skdpsynth.schema import (
     is_finite,
 )
 from skdpsynth.table import (
+    FAR,
     FINEST,
     CategoryDomain,
     ColumnDomain,
@@ -751,8 +752,13 @@ class Weekdays(ColumnStep):
     name, share = "days of the week", SMALL_SHARE
     period: ClassVar[float] = 7 * SECONDS_OF["D"]
 
+    @staticmethod
+    def timed(column: ColumnLayout) -> bool:
+        """Return whether it may concern a column by its kind."""
+        return column.kind == "datetime" and not is_date(column.dtype)
+
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
-        if column.kind != "datetime" or is_date(column.dtype):
+        if not self.timed(column):
             return False
         if not isinstance(domain, NumericDomain):
             return domain is None
@@ -778,6 +784,11 @@ class Hours(Weekdays):
     """The hours of the day of times, and how many are exact midnight."""
 
     name, share, period = "hours of the day", REMAINDERS_SHARE, SECONDS_OF["D"]
+
+    @staticmethod
+    def timed(column: ColumnLayout) -> bool:
+        of_gap = isinstance(column, Gap) and column.has_clock
+        return of_gap or Weekdays.timed(column)
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         return len(day_parts(_in_steps(column, domain)))
@@ -829,6 +840,8 @@ def _usual_steps(
     values, missing = wall_values(series, column, domain)
     steps = domain.whole_steps(values)
     outside = (steps < domain.low) | (steps > domain.high) | missing
+    if isinstance(column, Gap):
+        outside |= values < FAR
     alone = [value for value, share in domain.frequent if share > RARE]
     outside |= np.isin(steps, alone)
     return steps, SECONDS_OF["D"] / domain.step, outside

@@ -51,7 +51,7 @@ from skdpsynth.schema._rules import (
     SumOf,
     check_target,
     in_order,
-    span,
+    stated_decimals,
 )
 from skdpsynth.schema._table_schema import (
     NOTHING_STATED,
@@ -108,6 +108,6 @@ __all__ = [
     "kind_of_dtype",
     "plain",
     "same_name",
-    "span",
+    "stated_decimals",
     "to_text",
 ]

@@ -7,7 +7,6 @@ schema's own words. How drawn rows are brought to keep it is in `table`.
 from __future__ import annotations
 
 import ast
-import math
 import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -15,7 +14,6 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial, reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
-from operator import itemgetter
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -23,7 +21,6 @@ from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema._columns import (
-    LARGEST,
     SECONDS_OF,
     Boolean,
     Categorical,
@@ -34,15 +31,14 @@ from skdpsynth.schema._columns import (
     Stated,
     check_is,
     decimals_of,
-    is_finite,
-    number_of,
+    family,
     plain,
     wrong,
 )
-from skdpsynth.utils import EXCESS
 
 Columns = Mapping[Hashable, Column]
 Floats = NDArray[np.float64]
+_Make = Callable[..., Any]
 MICRO = 1e6  # in a second
 _TIMES = ("datetime", "timedelta")
 # The signs of an expression.
@@ -116,7 +112,7 @@ class Ordered(Rule):
             )
 
     def _check(self, columns: Columns) -> None:
-        """Refuse columns that have no common order, or bounds that leave no room."""
+        """Refuse columns that have no common order."""
         described: dict[Hashable, Any]
         described = {n: columns[n] for n in self.names if n in columns}
         if 0 < len(described) < len(self.names):
@@ -133,30 +129,6 @@ class Ordered(Rule):
                 f" Datetime. Got {_kinds(described.values())}; describe them alike, or"
                 " leave one out."
             )
-        # The highest low so far, and its column.
-        highest: tuple[float, Hashable] = (-math.inf, None)
-        for name, column in described.items():
-            highest = max(highest, (number_of(column.low), name), key=itemgetter(0))
-            if highest[0] > number_of(column.high):
-                raise InvalidSchemaError(
-                    f"The rule {self} needs bounds that leave room for it, but 'low' of"
-                    f" {highest[1]!r} is above 'high' of {name!r}. Correct the bounds,"
-                    " or the order."
-                )
-
-
-def _applied(operation: np.ufunc, a: Floats, b: Floats) -> Floats:
-    """Apply an operation; what is divided by 0 is NaN."""
-    found = operation(a, b)
-    return np.where(b == 0, np.nan, found) if operation is np.divide else found
-
-
-def span(operation: np.ufunc, a: Floats, b: Floats) -> Floats:
-    """Return the least and the largest result for numbers between ends."""
-    if operation is np.divide and b.min() <= 0 <= b.max():
-        return np.array([-np.inf, np.inf])
-    found = operation.outer(a, b)
-    return np.array([found.min(), found.max()])
 
 
 def _years(seconds: Floats) -> Floats:
@@ -171,33 +143,33 @@ def _years(seconds: Floats) -> Floats:
 class Computed(Rule):
     """What the kinds of rules share by which a column is computed from others."""
 
-    unit: str | None = None
     words: str  # what the column is
+    unit: str | None = None
 
-    def folded(
-        self,
-        leaf: Callable[[Hashable], Any],
-        number: Callable[[float], Any],
-        combine: Callable[[np.ufunc, Any, Any], Any],
-    ) -> Any:  # noqa: ANN401 - what the functions return
-        """Put together what functions make of names, numbers and operations."""
+    def folded(self, leaf: _Make, number: _Make, combine: _Make) -> Any:  # noqa: ANN401
+        """Put together what functions make of names, of numbers, and of a sign."""
         raise NotImplementedError
 
     def values(
         self,
         kind: Kind,
         read: Callable[[Hashable], tuple[Kind, Floats]],
-        apply: Callable[[np.ufunc, Floats, Floats], Floats] = _applied,
         *,
-        whole: bool = False,
+        whole: bool,
     ) -> Floats:
         """Return a column of some kind; where it is not finite, it is missing.
 
-        Others are read with their kinds. Times are in seconds, of a clock where the
-        unit is years. Numbers are rounded if `whole`, those of a unit down.
+        `read` returns the kind of a column and its values: times in seconds, of a clock
+        where the unit is years. Numbers are rounded if `whole`, those of a unit down.
         """
         is_time, timed = kind in _TIMES, False
         seconds = SECONDS_OF.get(self.unit or "s", 1.0)
+        misfit = InvalidSchemaError(
+            f"The rule {self} must give what its column holds, whose dtype is {kind}."
+            " Times less times are durations, these are numbers by their unit, as"
+            " unit='D' (years, of times alone), and other numbers have none. Correct"
+            " the expression or the unit, or convert columns."
+        )
 
         def leaf(name: Hashable) -> tuple[int, Floats]:
             nonlocal timed
@@ -210,19 +182,15 @@ class Computed(Rule):
             return own == "datetime", found
 
         # Beside numbers: how many are points in time, less those that are subtracted.
-        def combine(operation: np.ufunc, first: Any, second: Any) -> tuple[int, Floats]:  # noqa: ANN401
-            (more, a), (others, b) = first, second
-            if (more or others) and operation in (np.multiply, np.divide):
+        def combine(sign: np.ufunc, *both: tuple[int, Floats]) -> tuple[int, Floats]:
+            (more, a), (others, b) = both
+            if (more or others) and sign in (np.multiply, np.divide):
                 raise misfit
-            moments = more + (others if operation is np.add else -others)
-            return moments, apply(operation, a, b)
+            found = sign(a, b)
+            if sign is np.divide:
+                found = np.where(b == 0, np.nan, found)
+            return more + (others if sign is np.add else -others), found
 
-        misfit = InvalidSchemaError(
-            f"The rule {self} must give what its column holds, whose dtype is {kind}."
-            " Times less times are durations, these are numbers by their unit, as"
-            " unit='D' (years, of times alone), and other numbers have none. Correct"
-            " the expression or the unit, or convert columns."
-        )
         with np.errstate(all="ignore"):
             moments, found = self.folded(leaf, lambda x: (0, np.array([x])), combine)
             fits = self.unit != "Y" if is_time else timed == (self.unit is not None)
@@ -235,46 +203,19 @@ class Computed(Rule):
             return np.asarray(rounded(found * seconds**is_time))
 
     def _check(self, columns: Columns) -> None:
-        """Refuse a description that cannot hold all values."""
+        """Refuse a description that cannot hold the values."""
         described: dict[Hashable, Any]
         described = {name: columns[name] for name in self.names if name in columns}
-        if not all(
-            isinstance(own, Continuous | Datetime) for own in described.values()
-        ):
+        if not {*map(type, described.values())} <= {Continuous, Datetime}:
             raise InvalidSchemaError(
                 f"The columns of the rule {self} must be Continuous or Datetime. Got"
                 f" {_kinds(described.values())}; describe them so, or drop the rule."
             )
-        (name, *parts) = self.names
-        if name not in described:
-            return
-        if absent := [part for part in parts if part not in described]:
+        own = described.pop(self.names[0], None)
+        if own and not own.nullable and any(c.nullable for c in described.values()):
             raise InvalidSchemaError(
-                f"The schema must describe all columns of the rule {self}, or leave out"
-                f" {name!r}. Got no {absent[0]!r}; describe it too."
-            )
-        own, ends = described[name], dict[Hashable, tuple[Kind, Floats]]()
-        for part, column in described.items():
-            kind: Kind = "datetime"
-            if isinstance(column, Continuous):
-                kind = "timedelta" if column.of_durations else "continuous"
-            pair = number_of(column.low), number_of(column.high)
-            ends[part] = kind, np.array(pair)
-        low, high = self.values(ends[name][0], ends.__getitem__, span).tolist()
-        # Of whole numbers a value may be one that no float is near.
-        near = max(-low, high) <= LARGEST
-        room = EXCESS * abs(low) + EXCESS * abs(high) if near else 0.0
-        if low < ends[name][1][0] - room or high > ends[name][1][1] + room:
-            raise InvalidSchemaError(
-                f"The bounds of {name!r} must hold all that the bounds of its parts"
-                f" allow, {low!r} to {high!r}. Got {own.low!r} to {own.high!r}; widen"
-                f" them, which costs nothing, leave out {name!r}, or narrow those of"
-                " the parts."
-            )
-        if any(described[part].nullable for part in parts) and not own.nullable:
-            raise InvalidSchemaError(
-                f"The column {name!r} of the rule {self} is missing where a part is,"
-                f" and a part is nullable. Set nullable=True for {name!r} too."
+                f"The column {self.names[0]!r} of the rule {self} is missing where"
+                " another is, which is nullable. Set nullable=True for it too."
             )
 
 
@@ -287,8 +228,8 @@ class Derived(Computed):
     Parameters
     ----------
     name : column name
-        A column of numbers, durations or times. Its bounds, if it is described, hold
-        all that those of the others allow.
+        A column of numbers, durations or times. If it is described, its decimals, its
+        unit, and whether it is nullable count; its bounds are what comes of the others.
     expression : str
         Of names, numbers, ``+ - * /`` and brackets. Names that are no identifiers of
         Python are in backticks, as in "`unit price` * count". It is parsed, not run.
@@ -333,12 +274,7 @@ class Derived(Computed):
         names = names_of("columns", type(self).__name__, given, 2)
         self._set(names=names, derived=(self.name,), words=self.expression)
 
-    def folded(
-        self,
-        leaf: Callable[[Hashable], Any],
-        number: Callable[[float], Any],
-        combine: Callable[[np.ufunc, Any, Any], Any],
-    ) -> Any:  # noqa: ANN401
+    def folded(self, leaf: _Make, number: _Make, combine: _Make) -> Any:  # noqa: ANN401
         def visit(node: ast.expr) -> Any:  # noqa: ANN401
             match node:
                 case ast.BinOp(left, sign, right) if type(sign) in _OPERATIONS:
@@ -348,8 +284,8 @@ class Derived(Computed):
                     return combine(np.subtract, number(0.0), visit(operand))
                 case ast.Name(name) | ast.Constant(str(name)):
                     return leaf(name)
-                case ast.Constant(x) if type(x) in (int, float) and is_finite(x + 0.0):
-                    return number(x + 0.0)
+                case ast.Constant(int() | float() as x) if family(x) == "number":
+                    return number(float(x))
             raise ValueError("another sign")
 
         quoted = re.sub("`([^`]*)`", lambda name: repr(name[1]), self.expression)
@@ -365,9 +301,7 @@ class SumOf(Computed):
     Parameters
     ----------
     total : column name
-        A column of numbers. Its bounds, if it is described, hold every sum of numbers
-        within the bounds of the parts, and it is nullable if a part is. To its decimals
-        sums are rounded.
+        As the name of a `Derived` column.
     parts : sequence of column names
         Two or more other columns.
 
@@ -392,12 +326,7 @@ class SumOf(Computed):
         words = f"the sum of {', '.join(map(repr, parts))}"
         self._set(parts=parts, names=names, derived=(self.total,), words=words)
 
-    def folded(
-        self,
-        leaf: Callable[[Hashable], Any],
-        number: Callable[[float], Any],
-        combine: Callable[[np.ufunc, Any, Any], Any],
-    ) -> Any:  # noqa: ANN401
+    def folded(self, leaf: _Make, number: _Make, combine: _Make) -> Any:  # noqa: ANN401
         return reduce(partial(combine, np.add), map(leaf, self.parts))
 
 

@@ -46,11 +46,12 @@ from skdpsynth.table._metadata import (
     modelled_columns,
     rounded,
 )
-from skdpsynth.table._ordered import Cells, Gap
+from skdpsynth.table._ordered import FAR, Cells, Gap
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 from skdpsynth.table._units import limit_rows
 
 __all__ = [
+    "FAR",
     "FINEST",
     "MISSING",
     "ZERO",

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
+    EXACT,
+    LARGEST,
+    MOST_STATED_DECIMALS,
     SECONDS_OF,
     UNREAD,
     Boolean,
@@ -28,22 +31,25 @@ from skdpsynth.schema import (
     Datetime,
     Determines,
     Identifier,
+    Kind,
     MissingTogether,
     Ordered,
     Rule,
     TableSchema,
     Text,
     check_target,
+    decimals_of,
     in_order,
     is_date,
     same_name,
+    stated_decimals,
 )
-from skdpsynth.table._derived import check_computed, computed_cells, computed_domain
 from skdpsynth.table._domains import (
     CategoryDomain,
     ColumnDomain,
     NumericDomain,
     declared_domain,
+    is_nullable,
     is_number,
     needs_resolution,
 )
@@ -207,7 +213,9 @@ class RowRules:
             (name,) = rule.derived
             derived.append(columns[name])
             if isinstance(rule, Computed):
-                domains[name] = computed_domain(rule, columns, domains, schema)
+                domains[name] = _computed_domain(
+                    rule, columns[name], domains, schema.kinds.get(name)
+                )
             else:
                 domains[name] = declared_domain(columns[name], schema)
             rules.append(rule)
@@ -257,13 +265,34 @@ class RowRules:
             if isinstance(rule, Order):
                 rule.keep(cells, self.domains)
             elif isinstance(rule, Computed):
-                found = computed_cells(rule, self.columns, self.domains, cells)
-                cells[rule.names[0]] = found
+                cells[rule.names[0]] = self._computed(rule, cells)
             elif isinstance(rule, Determines):
                 codes, missing = cells[rule.deciding]
                 # The code of a missing value, -1, is that of the last number.
                 looked_up = self._decided(rule)[codes.astype(np.int64)]
                 cells[rule.decided] = looked_up, missing.copy()
+
+    def _computed(self, rule: Computed, cells: Mapping[Hashable, Cells]) -> Cells:
+        """Return the cells of a column from those of others."""
+
+        def read(name: Hashable) -> tuple[Kind, Floats]:
+            column, (values, missing) = self.columns[name], cells[name]
+            if self.domains[name].step is not None:
+                values = column.from_wall(values)
+            if rule.unit == "Y":
+                values = column.to_wall(values)
+            return column.kind, np.where(missing, np.nan, values)
+
+        column, domain = self.columns[rule.names[0]], self.domains[rule.names[0]]
+        whole = domain.integer and domain.step is None and not domain.decimals
+        values = rule.values(column.kind, read, whole=whole)
+        missing = ~np.isfinite(values)
+        values = np.where(missing, 0.0, values)
+        if domain.step is not None:
+            values = column.to_wall(values)
+        if domain.integer:
+            values = domain.from_steps(domain.whole_steps(values))
+        return np.clip(values, *domain.bounds) + 0.0, missing
 
     def alike(self, name: Hashable) -> list[Ints]:
         """Group the categories of a column by each column that they decide."""
@@ -333,10 +362,18 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     " one time zone, and of one unit unless a unit is stated in the"
                     f" schema. Got {dtypes}; convert them."
                 )
-            Order.of(rule, layout, schema).check_room(schema)
         elif isinstance(rule, Computed):
-            can_be_missing = check_computed(rule, columns, schema)
-            gaps = own[:1] if can_be_missing else []
+            empty = {column.name: (column.kind, np.empty(0)) for column in own}
+            rule.values(own[0].kind, empty.__getitem__, whole=False)
+            if own[0].kind == "integer" and own[0].stores[2][1] < np.iinfo("i4").max:
+                raise InvalidSchemaError(
+                    f"The column {own[0].name!r} of the rule {rule} must hold all that"
+                    f" comes of the others. Got the dtype {own[0].dtype}, which may be"
+                    " too small; convert it by .astype('int64')."
+                )
+            divided = "/" in getattr(rule, "expression", "")
+            missing = divided or any(is_nullable(part, schema) for part in own[1:])
+            gaps = own[:1] if missing else []
         elif isinstance(rule, Determines):
             decided = own[1]
             values = rule.table.values() if decided.kind == "integer" else ()
@@ -356,6 +393,40 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     f" rows, but its dtype {column.dtype} has no missing value. Convert"
                     " it, for example by .convert_dtypes(), or drop the rule."
                 )
+
+
+def _computed_domain(
+    rule: Computed,
+    column: ColumnLayout,
+    domains: Mapping[Hashable, Any],
+    spec: Any,  # noqa: ANN401 - a column of a schema, or None
+) -> NumericDomain:
+    """Return what a computed column can hold: what its dtype can, as it is written."""
+
+    def of_column(name: Hashable) -> float:
+        whole = domains[name].integer and domains[name].step is None
+        return domains[name].decimals if whole else math.inf
+
+    def of_number(x: float) -> float:
+        return float(decimals_of(np.array([x]), 1.0 / EXACT, MOST_STATED_DECIMALS)[0])
+
+    def of_both(sign: np.ufunc, a: float, b: float) -> float:
+        return (
+            a + b if sign is np.multiply else max(a, b, sign is np.divide and math.inf)
+        )
+
+    decimals = stated_decimals(spec) if isinstance(spec, Continuous) else None
+    if decimals is None:
+        decimals = rule.folded(of_column, of_number, of_both)
+    decimals = {"integer": 0, "continuous": decimals}.get(column.kind, math.inf)
+    known = decimals <= MOST_STATED_DECIMALS
+    most = EXACT / 10.0**decimals - 1.0 if known else LARGEST / 4.0
+    low, high = np.clip(column.limits, -most, most).tolist()
+    domain = NumericDomain(low, high, False, False, column.can_be_missing)
+    step = SECONDS_OF.get("D" if is_date(column.dtype) else getattr(spec, "unit", ""))
+    if step is not None:
+        return domain.with_step(step, low // step, high // step)
+    return domain.with_decimals(int(decimals)) if known else domain
 
 
 def _fineness(column: ColumnLayout, schema: TableSchema) -> tuple[str, str]:

@@ -21,7 +21,6 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import (
     EXACT,
     LARGEST,
-    MOST_DECIMALS,
     MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
@@ -32,7 +31,6 @@ from skdpsynth.schema import (
     decimals_of,
     float_info,
     is_date,
-    is_missing,
 )
 from skdpsynth.table._domains import (
     NumericDomain,
@@ -48,6 +46,9 @@ from skdpsynth.table._layout import (
     numeric_values,
 )
 
+_DAY = SECONDS_OF["D"]
+# Of such gaps times of day say more than the length: shifts and rides are shorter.
+FAR = _DAY / 2
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 # Of a column its numbers or codes of categories (-1: missing), and where it is missing.
@@ -118,25 +119,41 @@ class Member:
 
 @dataclass(frozen=True)
 class Gap(StandIn):
-    """The last of some columns, less the last present value of those before it."""
+    """The last of some columns, less the last present value before; 0 if none is.
+
+    Of times that are far apart it is counted from the midnight before, so that its time
+    of day is that of the later column, whatever the earlier one's is.
+    """
 
     @property
     def limits(self) -> tuple[float, float]:
         """From 0 on."""
         return 0.0, super().limits[1]
 
+    @property
+    def has_clock(self) -> bool:
+        """Whether the later column has a time of day."""
+        own = self.members[-1]
+        return own.column.kind == "datetime" and own.step != _DAY
+
+    def start(self, last: Floats, gaps: Floats) -> Floats:
+        """Return what gaps are counted from, by their length."""
+        begun = self.members[-1].begun(last)
+        far = (gaps >= FAR) & self.has_clock
+        return np.where(far, np.floor(last / _DAY) * _DAY, begun)
+
     def read(self, frame: pd.DataFrame) -> pd.Series:
         *before, (values, missing) = [member.read(frame) for member in self.members]
-        last, none = _last(before)
-        last = self.members[-1].begun(last)
+        last, none = _last(before) if before else (values, missing)
         with np.errstate(over="ignore"):
+            last = self.start(last, values - self.start(last, np.zeros(1)))
             gaps = np.where(none, 0.0, np.maximum(values - last, 0.0))
             # Of decimals the difference is a decimal.
             exact = max(float_info(member.column.dtype).eps for member in self.members)
             both = [decimals_of(x, exact, MOST_STATED_DECIMALS) for x in (values, last)]
             scale = 10.0 ** np.maximum(*both)
-            written = np.rint(gaps * scale) / scale
-        gaps = np.where(scale <= 10.0**MOST_STATED_DECIMALS, written, gaps)
+            known = scale <= 10.0**MOST_STATED_DECIMALS
+            gaps = np.where(known, np.rint(gaps * scale) / scale, gaps)
         gaps = np.minimum(gaps, LARGEST)
         return replace(self, can_be_missing=True).to_series(gaps, missing)
 
@@ -145,7 +162,7 @@ class Gap(StandIn):
 class First(StandIn):
     """The first present value of some columns, in the place of the first of these.
 
-    Rows without any are not counted; the gaps to it and `Absent` are missing there.
+    Rows without any are not counted; the gaps to it are missing there.
     """
 
     def read(self, frame: pd.DataFrame) -> pd.Series:
@@ -153,20 +170,6 @@ class First(StandIn):
         values, missing = _last(backwards)
         values = self.from_wall(values)
         return replace(self, can_be_missing=True).to_series(values, missing)
-
-
-@dataclass(frozen=True)
-class Absent(StandIn):
-    """Zero, and missing where a column is."""
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """It is 0."""
-        return 0.0, 0.0
-
-    def read(self, frame: pd.DataFrame) -> pd.Series:
-        missing = is_missing(frame[self.members[0].column.name])
-        return self.to_series(np.zeros(len(frame)), missing)
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,7 @@ class Order:
             described = first.name in schema.columns
             known = NumericDomain(0.0, 0.0, False, True, True) if described else None
             as_first = None, members[:1], known
-            absent = [Absent(name, pd.Int64Dtype(), "integer", True, *as_first)]
+            absent = [Gap(name, pd.Int64Dtype(), "integer", True, *as_first)]
             name = _free(" or ".join(map(str, rule.names)), columns)
             domain = members[0].domain
             domain = None if domain is None else replace(domain, nullable=False)
@@ -246,8 +249,10 @@ class Order:
         last = lowest = np.full(missing.shape[1], -np.inf)
         for n, (member, (values, _)) in enumerate(zip(members, drawn, strict=False)):
             column, domain = member.column, members[n].domain
-            if n:
-                values = member.begun(last) + values
+            gap = self.modelled[n]
+            if isinstance(gap, Gap):
+                values = gap.start(last, values) + values
+                values += _DAY * ((values < member.begun(last)) & gap.has_clock)
             elif domain.step is None:
                 values = column.to_wall(values)
             last = np.where(missing[n] & (n > 0), last, values)
@@ -261,32 +266,17 @@ class Order:
             kept = utc if domain.step is None else kept
             cells[column.name] = kept, missing[n]
 
-    def check_room(self, schema: TableSchema) -> None:
-        """Refuse bounds without room once numbers are as coarse as they may be."""
-        # Decimals that are not stated are measured, so room must not depend on them.
-        members = []
-        for column, domain in ((m.column, m.domain) for m in self.members):
-            if domain is None:
-                return
-            for decimals in range(
-                (MOST_DECIMALS + 1) * needs_resolution(column, schema)
-            ):
-                coarse = domain.with_decimals(decimals)
-                if coarse.low / 10.0**decimals <= domain.high:  # as a fit accepts it
-                    domain = coarse
-                    break
-            members.append(Member(column, domain))
-        ceilings = self._ceilings(members, np.zeros((len(members), 1), dtype=bool))
+    def check_room(self) -> None:
+        """Refuse declared bounds without room for the order."""
         lowest = np.full(1, -np.inf)
-        for member, high in zip(members, ceilings, strict=True):
+        for member in self.members if self.members[0].domain else ():
             lowest = member.after(lowest, strict=self.rule.strict)
             lowest = _up(np.maximum(lowest, member.ends[0]), member.domain)
-            if lowest[0] > high[0]:
+            if lowest[0] > member.ends[1]:
                 raise InvalidSchemaError(
                     f"The rule {self.rule} needs bounds that leave room for it among"
                     " the numbers that its columns can hold. Got too little at"
-                    f" {member.column.name!r}; widen the bounds, or state more"
-                    " decimals."
+                    f" {member.column.name!r}; widen the bounds, or correct the order."
                 )
 
     def _ceilings(self, members: Sequence[Member], gone: Bools) -> list[Floats]:
@@ -316,7 +306,7 @@ def _gap_of(
     nullable, domain = is_nullable(own.column, schema), None
     if all(member.domain is not None for member in members):
         low = min(float(member.ends[0]) for member in before)
-        width = min(max(float(own.ends[1]) - low, 0.0), LARGEST)
+        width = min(max(float(own.ends[1]) - low, 0.0), LARGEST) + _DAY * own.is_time
         log = Continuous(0, width / (own.step or 1.0)).resolved_scale() == "log"
         domain = NumericDomain(0.0, width, log, False, nullable)
         if own.step is not None:

@@ -38,7 +38,7 @@ from skdpsynth.schema import (
     same_name,
 )
 from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
-from skdpsynth.table._metadata import check_rules
+from skdpsynth.table._metadata import check_rules, orders_of
 from skdpsynth.table.csv_files import CsvFile
 from skdpsynth.table.parquet_files import ParquetFiles
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
@@ -268,6 +268,8 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
                 " by its labels."
             )
     check_rules(schema, layout)
+    for order in orders_of(layout, schema):  # as stated: what is found may have none
+        order.check_room()
 
 
 def _short_list(names: Any) -> str:  # noqa: ANN401 - any iterable of names
