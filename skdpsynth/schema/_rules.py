@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema._columns import (
+    MOST_STATED_DECIMALS,
     SECONDS_OF,
     Boolean,
     Categorical,
@@ -39,15 +40,7 @@ from skdpsynth.schema._columns import (
 Columns = Mapping[Hashable, Column]
 Floats = NDArray[np.float64]
 _Make = Callable[..., Any]
-MICRO = 1e6  # in a second
 _TIMES = ("datetime", "timedelta")
-# The signs of an expression.
-_OPERATIONS: dict[type[ast.operator], np.ufunc] = {
-    ast.Add: np.add,
-    ast.Sub: np.subtract,
-    ast.Mult: np.multiply,
-    ast.Div: np.divide,
-}
 
 
 class Rule(Stated):
@@ -131,6 +124,26 @@ class Ordered(Rule):
             )
 
 
+_SIGNS = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: None}
+
+
+def as_written(found: Floats, a: Floats, b: Floats, exact: float, sign: Any) -> Floats:  # noqa: ANN401
+    """Round what comes of numbers with decimals to as many as it has."""
+    both = [decimals_of(x, exact, MOST_STATED_DECIMALS) for x in (a, b)]
+    digits = np.add(*both) if sign is np.multiply else np.maximum(*both)
+    scale = 10.0**digits
+    return np.where(
+        digits <= MOST_STATED_DECIMALS, np.rint(found * scale) / scale, found
+    )
+
+
+def _applied(sign: Any, a: Floats, b: Floats) -> Floats:  # noqa: ANN401
+    """Apply a sign of an expression; what is divided by 0 is missing."""
+    if sign is None:
+        return np.where(b == 0, np.nan, a / b)
+    return as_written(sign(a, b), a, b, np.finfo(float).eps, sign)
+
+
 def _years(seconds: Floats) -> Floats:
     """Return times as years, whose difference is rounded down to completed ones."""
     days = np.floor(np.nan_to_num(seconds) / SECONDS_OF["D"]).astype("M8[D]")
@@ -150,69 +163,48 @@ class Computed(Rule):
         """Put together what functions make of names, of numbers, and of a sign."""
         raise NotImplementedError
 
-    def values(
-        self,
-        kind: Kind,
-        read: Callable[[Hashable], tuple[Kind, Floats]],
-        *,
-        whole: bool,
-    ) -> Floats:
+    def values(self, kind: Kind, read: _Make, *, whole: bool) -> Floats:
         """Return a column of some kind; where it is not finite, it is missing.
 
-        `read` returns the kind of a column and its values: times in seconds, of a clock
-        where the unit is years. Numbers are rounded if `whole`, those of a unit down.
+        `read` returns the kind of a column and its values: times in seconds, in UTC.
+        Numbers are rounded if `whole`, those of a unit down.
         """
-        is_time, timed = kind in _TIMES, False
+        kinds: list[Kind] = []
         seconds = SECONDS_OF.get(self.unit or "s", 1.0)
-        misfit = InvalidSchemaError(
-            f"The rule {self} must give what its column holds, whose dtype is {kind}."
-            " Times less times are durations, these are numbers by their unit, as"
-            " unit='D' (years, of times alone), and other numbers have none. Correct"
-            " the expression or the unit, or convert columns."
-        )
 
-        def leaf(name: Hashable) -> tuple[int, Floats]:
-            nonlocal timed
+        def leaf(name: Hashable) -> Floats:
             own, found = read(name)
-            if own in _TIMES:
-                timed = True
-                found = _years(found) if self.unit == "Y" else found / seconds
-            if self.unit == "Y" and own == "timedelta":
-                raise misfit
-            return own == "datetime", found
-
-        # Beside numbers: how many are points in time, less those that are subtracted.
-        def combine(sign: np.ufunc, *both: tuple[int, Floats]) -> tuple[int, Floats]:
-            (more, a), (others, b) = both
-            if (more or others) and sign in (np.multiply, np.divide):
-                raise misfit
-            found = sign(a, b)
-            if sign is np.divide:
-                found = np.where(b == 0, np.nan, found)
-            return more + (others if sign is np.add else -others), found
+            if own not in _TIMES:
+                return np.asarray(found)
+            kinds.append(own)
+            return _years(found) if self.unit == "Y" else found / seconds
 
         with np.errstate(all="ignore"):
-            moments, found = self.folded(leaf, lambda x: (0, np.array([x])), combine)
-            fits = self.unit != "Y" if is_time else timed == (self.unit is not None)
-            if not fits or moments != (kind == "datetime"):
-                raise misfit
+            found = self.folded(leaf, lambda x: np.array([float(x)]), _applied)
+            is_time, years = kind in _TIMES, self.unit == "Y"
+            fits = is_time or bool(kinds) == (self.unit is not None)
+            if not fits or (years and (is_time or "timedelta" in kinds)):
+                raise InvalidSchemaError(
+                    f"The rule {self} must give what its column holds, which is {kind}."
+                    " Times and durations are numbers by a unit (years: times alone),"
+                    " and other numbers have none. Correct the unit, or the columns."
+                )
             if whole and self.unit in SECONDS_OF:  # of times less times it is exact
-                found = np.rint(found * seconds * MICRO) / (seconds * MICRO)
-            down = self.unit == "Y" or (whole and self.unit is not None)
+                found = np.rint(found * seconds * 1e6) / (seconds * 1e6)
+            down = years or (whole and self.unit is not None)
             rounded = np.floor if down else np.rint if whole else np.asarray
             return np.asarray(rounded(found * seconds**is_time))
 
     def _check(self, columns: Columns) -> None:
         """Refuse a description that cannot hold the values."""
-        described: dict[Hashable, Any]
-        described = {name: columns[name] for name in self.names if name in columns}
-        if not {*map(type, described.values())} <= {Continuous, Datetime}:
+        own: list[Any] = [columns[name] for name in self.names if name in columns]
+        if not {*map(type, own)} <= {Continuous, Datetime}:
             raise InvalidSchemaError(
                 f"The columns of the rule {self} must be Continuous or Datetime. Got"
-                f" {_kinds(described.values())}; describe them so, or drop the rule."
+                f" {_kinds(own)}; describe them so, or drop the rule."
             )
-        own = described.pop(self.names[0], None)
-        if own and not own.nullable and any(c.nullable for c in described.values()):
+        described = self.names[0] in columns
+        if described and not own[0].nullable and any(c.nullable for c in own):
             raise InvalidSchemaError(
                 f"The column {self.names[0]!r} of the rule {self} is missing where"
                 " another is, which is nullable. Set nullable=True for it too."
@@ -228,24 +220,20 @@ class Derived(Computed):
     Parameters
     ----------
     name : column name
-        A column of numbers, durations or times. If it is described, its decimals, its
-        unit, and whether it is nullable count; its bounds are what comes of the others.
+        A column of numbers, durations or times. It need not be described; its bounds do
+        not matter. Whole numbers, by dtype or description, are rounded: those of a unit
+        down, as ``.dt.days`` does. Other decimals are those that are described, or that
+        come of the others.
     expression : str
         Of names, numbers, ``+ - * /`` and brackets. Names that are no identifiers of
         Python are in backticks, as in "`unit price` * count". It is parsed, not run.
     unit : {"Y", "D", "h", "min", "s"} or None, default=None
-        In which times and durations are numbers: needed where numbers come of them.
-        "Y" is of two dates the completed years, as of an age.
+        In which times and durations are numbers; needed where numbers come of them. "Y"
+        is of two dates the completed years, as of an age.
 
     See Also
     --------
     SumOf : A column that is the sum of others.
-
-    Notes
-    -----
-    Whole numbers, by dtype or description, are rounded: those of a unit down, as
-    ``.dt.days`` does. Decimals are those that are described, or that come of the
-    others. Durations are between points in time, whatever clocks in a zone show.
 
     Examples
     --------
@@ -277,15 +265,14 @@ class Derived(Computed):
     def folded(self, leaf: _Make, number: _Make, combine: _Make) -> Any:  # noqa: ANN401
         def visit(node: ast.expr) -> Any:  # noqa: ANN401
             match node:
-                case ast.BinOp(left, sign, right) if type(sign) in _OPERATIONS:
-                    operation = _OPERATIONS[type(sign)]
-                    return combine(operation, visit(left), visit(right))
+                case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
+                    return combine(_SIGNS[type(sign)], visit(left), visit(right))
                 case ast.UnaryOp(ast.USub(), operand):
-                    return combine(np.subtract, number(0.0), visit(operand))
+                    return combine(np.subtract, number(0), visit(operand))
                 case ast.Name(name) | ast.Constant(str(name)):
                     return leaf(name)
                 case ast.Constant(int() | float() as x) if family(x) == "number":
-                    return number(float(x))
+                    return number(x)
             raise ValueError("another sign")
 
         quoted = re.sub("`([^`]*)`", lambda name: repr(name[1]), self.expression)
@@ -294,14 +281,12 @@ class Derived(Computed):
 
 @dataclass(frozen=True, repr=False)
 class SumOf(Computed):
-    """A column that is the sum of others, and missing where one of them is.
-
-    It is a `Derived` one whose columns may have any names.
+    """A column that is the sum of others, as a `Derived` one; they have any names.
 
     Parameters
     ----------
     total : column name
-        As the name of a `Derived` column.
+        A column of numbers.
     parts : sequence of column names
         Two or more other columns.
 

@@ -435,31 +435,31 @@ def broken(
         spec: Any = columns.get(rule.names[0])
 
         def read(name: Hashable) -> tuple[Kind, NDArray[np.float64]]:
-            found = _numbers(df[name], wall=rule.unit == "Y")
-            return kinds[name], found / (1e6 if kinds[name] == "datetime" else 1.0)
+            scale = 1e6 if kinds[name] == "datetime" else 1.0
+            return kinds[name], _numbers(df[name]) / scale
 
         (kind, total), *others = map(read, rule.names)
         most = stated_decimals(spec) if isinstance(spec, Continuous) else None
         most = 0 if kind == "integer" else most
-        expected = rule.values(kind, read, whole=most == 0)
+        values = rule.values(kind, read, whole=most == 0)
         exact = max(float(float_info(series.dtype).eps) for series in own)
         with np.errstate(invalid="ignore", over="ignore"):
             size = np.abs(total) + np.sum([np.abs(part) for _, part in others], axis=0)
             room = len(own) * exact * size + (0.0 if most is None else 0.5 / 10.0**most)
-            off = np.abs(total - expected) > room
-        off |= np.isfinite(expected) == np.isnan(total)
+            off = np.abs(total - values) > room
+        off |= np.isfinite(values) == np.isnan(total)
         return f"{rule.names[0]!r} is not {rule.words}: computed", int(off.sum())
     if isinstance(rule, Determines):  # but for categories that are not declared
         (missing, absent), (deciding, decided) = map(is_missing, own), own
-        looked_up = [rule.table.get(key) for key in _plain_values(deciding)]
-        known = ~missing & np.array([value is not None for value in looked_up], bool)
+        expected = [rule.table.get(key) for key in _plain_values(deciding)]
+        known = ~missing & np.array([value is not None for value in expected], bool)
         if known_kind(None, decided.dtype)[0] in ("continuous", "timedelta"):
             dtype = float_info(decided.dtype).dtype
-            numbers = np.array([np.nan if v is None else v for v in looked_up], float)
+            numbers = np.array([np.nan if v is None else v for v in expected], float)
             same = numbers.astype(dtype) == _numbers(decided).astype(dtype)
         else:
             plain_values = map(plain, decided.astype(object).where(~absent, None))
-            pairs = zip(plain_values, looked_up, strict=True)
+            pairs = zip(plain_values, expected, strict=True)
             same = np.array([value == other for value, other in pairs], dtype=bool)
         wrong = (known & ~(same & ~absent)) | (missing & ~absent)
         words = f"{rule.decided!r} is not what {rule.deciding!r} decides: looked up"

@@ -21,7 +21,6 @@ from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
     EXACT,
     LARGEST,
-    MOST_STATED_DECIMALS,
     SECONDS_OF,
     UNREAD,
     Boolean,
@@ -38,7 +37,6 @@ from skdpsynth.schema import (
     TableSchema,
     Text,
     check_target,
-    decimals_of,
     in_order,
     is_date,
     same_name,
@@ -213,9 +211,7 @@ class RowRules:
             (name,) = rule.derived
             derived.append(columns[name])
             if isinstance(rule, Computed):
-                domains[name] = _computed_domain(
-                    rule, columns[name], domains, schema.kinds.get(name)
-                )
+                domains[name] = _computed_domain(columns[name], schema)
             else:
                 domains[name] = declared_domain(columns[name], schema)
             rules.append(rule)
@@ -279,8 +275,6 @@ class RowRules:
             column, (values, missing) = self.columns[name], cells[name]
             if self.domains[name].step is not None:
                 values = column.from_wall(values)
-            if rule.unit == "Y":
-                values = column.to_wall(values)
             return column.kind, np.where(missing, np.nan, values)
 
         column, domain = self.columns[rule.names[0]], self.domains[rule.names[0]]
@@ -291,8 +285,11 @@ class RowRules:
         if domain.step is not None:
             values = column.to_wall(values)
         if domain.integer:
-            values = domain.from_steps(domain.whole_steps(values))
-        return np.clip(values, *domain.bounds) + 0.0, missing
+            low, high = domain.bounds  # where numbers are exact
+            written = domain.from_steps(domain.whole_steps(values))
+            inside = (low <= values) & (values <= high)
+            values = np.where(inside, written, values)
+        return values + 0.0, missing
 
     def alike(self, name: Hashable) -> list[Ints]:
         """Group the categories of a column by each column that they decide."""
@@ -395,38 +392,18 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                 )
 
 
-def _computed_domain(
-    rule: Computed,
-    column: ColumnLayout,
-    domains: Mapping[Hashable, Any],
-    spec: Any,  # noqa: ANN401 - a column of a schema, or None
-) -> NumericDomain:
-    """Return what a computed column can hold: what its dtype can, as it is written."""
-
-    def of_column(name: Hashable) -> float:
-        whole = domains[name].integer and domains[name].step is None
-        return domains[name].decimals if whole else math.inf
-
-    def of_number(x: float) -> float:
-        return float(decimals_of(np.array([x]), 1.0 / EXACT, MOST_STATED_DECIMALS)[0])
-
-    def of_both(sign: np.ufunc, a: float, b: float) -> float:
-        return (
-            a + b if sign is np.multiply else max(a, b, sign is np.divide and math.inf)
-        )
-
+def _computed_domain(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
+    """Return what a computed column can hold: what its dtype can, as is described."""
+    spec: Any = schema.kinds.get(column.name)
     decimals = stated_decimals(spec) if isinstance(spec, Continuous) else None
-    if decimals is None:
-        decimals = rule.folded(of_column, of_number, of_both)
-    decimals = {"integer": 0, "continuous": decimals}.get(column.kind, math.inf)
-    known = decimals <= MOST_STATED_DECIMALS
-    most = EXACT / 10.0**decimals - 1.0 if known else LARGEST / 4.0
+    decimals = 0 if column.kind == "integer" else decimals
+    most = LARGEST / 4.0 if decimals is None else EXACT / 10.0**decimals - 1.0
     low, high = np.clip(column.limits, -most, most).tolist()
     domain = NumericDomain(low, high, False, False, column.can_be_missing)
     step = SECONDS_OF.get("D" if is_date(column.dtype) else getattr(spec, "unit", ""))
     if step is not None:
         return domain.with_step(step, low // step, high // step)
-    return domain.with_decimals(int(decimals)) if known else domain
+    return domain if decimals is None else domain.with_decimals(decimals)
 
 
 def _fineness(column: ColumnLayout, schema: TableSchema) -> tuple[str, str]:

@@ -21,14 +21,13 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import (
     EXACT,
     LARGEST,
-    MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
     Continuous,
     Kind,
     Ordered,
     TableSchema,
-    decimals_of,
+    as_written,
     float_info,
     is_date,
 )
@@ -96,9 +95,6 @@ class Member:
     def after(self, values: Floats, *, strict: bool) -> Floats:
         """Return the least number of the grid that may follow each value."""
         values = self.begun(values)
-        if strict and self.domain.integer:
-            steps = np.floor(self.domain.to_steps(values) + ROUNDING)
-            return self.domain.from_steps(steps + 1) + 0.0
         return _up(values + strict * self._apart(values), self.domain)
 
     def before(self, values: Floats, *, strict: bool) -> Floats:
@@ -109,11 +105,11 @@ class Member:
 
     def _apart(self, values: Floats) -> Floats:
         """Return by how much two values differ at least that come out as two."""
-        if self.domain.integer:
-            return np.full(values.shape, self.domain.from_steps(1.0))
         kind = float_info(self.column.dtype).dtype
         size = np.where(np.isfinite(values), np.abs(values), 0.0).astype(kind)
-        tick = 1.0 / min(PER_SECOND[self.column.unit], 10**6) if self.is_time else 0.0
+        tick = 0.0
+        if self.is_time and self.step is None:
+            tick = 1.0 / min(PER_SECOND[self.column.unit], 10**6)
         return 4.0 * np.maximum(np.spacing(size).astype(np.float64), tick)
 
 
@@ -148,12 +144,8 @@ class Gap(StandIn):
         with np.errstate(over="ignore"):
             last = self.start(last, values - self.start(last, np.zeros(1)))
             gaps = np.where(none, 0.0, np.maximum(values - last, 0.0))
-            # Of decimals the difference is a decimal.
             exact = max(float_info(member.column.dtype).eps for member in self.members)
-            both = [decimals_of(x, exact, MOST_STATED_DECIMALS) for x in (values, last)]
-            scale = 10.0 ** np.maximum(*both)
-            known = scale <= 10.0**MOST_STATED_DECIMALS
-            gaps = np.where(known, np.rint(gaps * scale) / scale, gaps)
+            gaps = as_written(gaps, values, last, float(exact), np.subtract)
         gaps = np.minimum(gaps, LARGEST)
         return replace(self, can_be_missing=True).to_series(gaps, missing)
 

@@ -130,7 +130,7 @@ def up_to(high, total="int", **options):
         (
             SumOf("float", ["int", "span"]),
             up_to(99, "float") | {"span": Continuous("0s", "9s")},
-            "numbers by their unit",
+            "numbers by a unit",
         ),
         (Derived("small", "int * 2"), {}, "must hold all that comes of the others"),
         (Derived("small", "day - second", unit="D"), {}, "int8, .* convert it"),
