@@ -24,6 +24,7 @@ from skdpsynth.schema import (
     Categorical,
     Continuous,
     Datetime,
+    Derived,
     Determines,
     MissingTogether,
     Ordered,
@@ -354,3 +355,109 @@ def test_gaps_go_where_columns_go(name, tmp_path):
         gaps = (rows["end"] - rows["start"]).dropna()
         assert (gaps >= pd.Timedelta(0)).all()
         assert gaps.mean() < pd.Timedelta("8D")
+
+
+def admissions(n_rows, seed=0):
+    """Stays from and to times of day, whose nights, ages and prices are computed."""
+    rng = np.random.default_rng(seed)
+    table = stays(n_rows, seed).drop(columns="x")
+    for name, hour in (("start", 14), ("end", 10)):
+        clock = np.clip(rng.normal(hour, 2, n_rows), 0, 23.9) * 60
+        table[name] += pd.to_timedelta(clock.astype(int), "min")
+    table["end"] += pd.Timedelta("1D")
+    born = pd.Timestamp("1930-01-01") + pd.to_timedelta(
+        rng.integers(0, 30_000, n_rows), "D"
+    )
+    return table.assign(
+        born=born.astype("datetime64[s]"),
+        price=rng.integers(100, 999, n_rows) / 100,
+        nights=((table["end"] - table["start"]) // pd.Timedelta("1D")).astype("Int64"),
+        age=pd.array([None] * n_rows, "Float64"),  # no row decides on what comes out
+        **{"total paid": 0.0},
+    )
+
+
+STATED = [
+    Ordered(["start", "end"]),
+    Derived("nights", "end - start", unit="D"),
+    Derived("age", "start - born", unit="Y"),
+    Derived("total paid", "price * nights + 0.5"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_computed_columns_are_exact_wherever_rows_come_from(container, tmp_path):
+    """From files, in batches, of two sites, where a condition holds."""
+    table = admissions(900)
+    schema = TableSchema({}, rules=STATED)
+    assert schema.check(table)["finding"].str.contains("'nights' is not").sum() == 0
+    given = table
+    if container == "polars":
+        given = pytest.importorskip("polars").from_pandas(table)
+    synth = MarginalSynthesizer(9.0, schema=schema, random_state=0).fit(given)
+    assert not {"nights", "age"} & {*synth.schema_.columns}
+    names = synth.measurements_.tables()
+    assert not {"nights", "age"} & {name for own in names for name in own.columns}
+    synth.save(tmp_path / "fit")
+    again = MarginalSynthesizer.load(tmp_path / "fit")
+    theirs = MarginalSynthesizer(
+        9.0, schema=synth.measurements_.schema, design=synth.measurements_
+    ).fit(admissions(900, seed=1))
+    both = combine_measurements([synth.measurements_, theirs.measurements_])
+    long = {"nights": (7, None), "age": [80, 81]}
+    drawn = [
+        synth.sample(500),
+        again.sample(500, where=long),
+        MarginalSynthesizer.from_measurements(both).sample(500),
+        *synth.sample_batches(600, 400),
+    ]
+    for rows in drawn:
+        rows = rows if isinstance(rows, pd.DataFrame) else rows.to_pandas()
+        for row in rows.to_dict("records"):
+            start, end, born = row["start"], row["end"], row["born"]
+            if pd.isna(start) or pd.isna(end):
+                assert pd.isna(row["nights"])
+                assert pd.isna(row["total paid"])
+                continue
+            assert row["nights"] == (end - start).days >= 0
+            assert row["total paid"] == round(row["price"] * row["nights"] + 0.5, 2)
+            early = (start.month, start.day) < (born.month, born.day)
+            assert row["age"] == start.year - born.year - early
+    rows = drawn[1] if container == "pandas" else drawn[1].to_pandas()
+    assert rows["nights"].min() >= 7
+    assert {*rows["age"]} <= {80, 81}
+
+
+def test_the_clock_of_a_later_column_is_its_own(global_random_seed):
+    """And stays are as long: 20,000 rows at epsilon 1, with noise of this seed.
+
+    Of 30 seeds the total variation of the hours was at most .033; before it was .46.
+    """
+    table = admissions(20_000)[["start", "end", "ward"]].dropna(subset="start")
+    schema = TableSchema({}, rules=STATED[:1])
+    with insecure_randomness(global_random_seed):
+        synth = MarginalSynthesizer(1.0, schema=schema, random_state=0).fit(table)
+    rows = synth.sample(20_000)
+    for name in ("start", "end"):
+        hours = (
+            own[name].dt.hour.value_counts(normalize=True) for own in (rows, table)
+        )
+        off = next(hours).sub(next(hours), fill_value=0)
+        assert off.abs().sum() / 2 <= 0.05
+    ours, real = ((own["end"] - own["start"]).dropna() for own in (rows, table))
+    assert ours.min() >= pd.Timedelta(0)
+    assert abs(ours.mean() / real.mean() - 1) < 0.15
+    assert abs(ours.quantile(0.95) / real.quantile(0.95) - 1) < 0.25
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+def test_gaps_in_parts_of_a_dask_table_are_those_of_the_table():
+    dask = pytest.importorskip("dask")
+    dataframe = pytest.importorskip("dask.dataframe")
+    table = admissions(300).drop(columns="ward")  # Dask has other texts
+    schema = TableSchema({}, rules=STATED)
+    with dask.config.set(scheduler="synchronous"):
+        parts = dataframe.from_pandas(table, npartitions=3, sort=False)
+        both = (fitted_with_frozen_noise(rows, schema) for rows in (table, parts))
+        assert unequal(*both) == []

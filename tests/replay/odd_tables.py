@@ -19,7 +19,15 @@ import pandas as pd
 from dask import dataframe
 from tables import SOURCES, arrow_of, in_files
 
-from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Derived,
+    Ordered,
+    TableSchema,
+)
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -395,6 +403,33 @@ def _others() -> Iterator[OddTable]:
         c=two,
         y=("float64", replace(_NUMBER, nullable=True), measured),
     )
+    # Dates in an order, of which some are missing or tied, and a row out of order; the
+    # stay and an amount are computed, in the row that is added wrongly.
+    days = [first + datetime.timedelta(700_000 + i * i % 97) for i in range(30)]
+    later = [days[i] + datetime.timedelta(i % 5 / 2) for i in range(30)]
+    stays = _made(
+        "stays",
+        (last, first, 8.0, -1e300, 9, "v"),
+        a=(
+            "datetime64[us]",
+            None,
+            [None if i % 7 == 3 else days[i] for i in range(30)],
+        ),
+        b=(
+            "datetime64[us]",
+            None,
+            [None if i % 5 == 2 else later[i] for i in range(30)],
+        ),
+        x=("float64", _NUMBER, longer[:30]),
+        twice=("float64", None, [2 * x for x in longer[:30]]),
+        days=("Int64", None, [i % 5 // 2 for i in range(30)]),
+        sources=_TYPED,
+    )
+    assert stays.schema is not None
+    rules = [Ordered(["a", "b"]), Derived("twice", "x * 2")]
+    rules.append(Derived("days", "b - a", unit="D"))
+    yield (stays := replace(stays, schema=replace(stays.schema, rules=rules)))
+    yield replace(stays, name="three stays", rows=stays.rows[:3])
     # Columns of one value, of none, and of nothing but empty texts and none.
     digits = Continuous(0, 9, integer=True)
     yield _made(
