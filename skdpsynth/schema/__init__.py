@@ -42,6 +42,7 @@ from skdpsynth.schema._columns import (
     same_name,
 )
 from skdpsynth.schema._rules import (
+    TIMES,
     Computed,
     Derived,
     Determines,
@@ -51,6 +52,7 @@ from skdpsynth.schema._rules import (
     SumOf,
     as_written,
     check_target,
+    computed,
     in_order,
     stated_decimals,
 )
@@ -72,6 +74,7 @@ __all__ = [
     "NUMBER_FORMAT",
     "ROUNDING",
     "SECONDS_OF",
+    "TIMES",
     "UNREAD",
     "Boolean",
     "Categorical",
@@ -97,6 +100,7 @@ __all__ = [
     "check_objects",
     "check_target",
     "column_kind",
+    "computed",
     "decimals_of",
     "decode_value",
     "encode_value",

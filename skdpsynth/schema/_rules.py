@@ -40,7 +40,6 @@ from skdpsynth.schema._columns import (
 Columns = Mapping[Hashable, Column]
 Floats = NDArray[np.float64]
 _Make = Callable[..., Any]
-_TIMES = ("datetime", "timedelta")
 
 
 class Rule(Stated):
@@ -125,19 +124,18 @@ class Ordered(Rule):
 
 
 _SIGNS = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: None}
+TIMES = ("datetime", "timedelta")  # kinds whose values are seconds
 
 
-def as_written(found: Floats, a: Floats, b: Floats, exact: float, sign: Any) -> Floats:  # noqa: ANN401
+def as_written(found: Floats, a: Floats, b: Floats, exact: float, sign: object) -> Any:  # noqa: ANN401
     """Round what comes of numbers with decimals to as many as it has."""
     both = [decimals_of(x, exact, MOST_STATED_DECIMALS) for x in (a, b)]
     digits = np.add(*both) if sign is np.multiply else np.maximum(*both)
-    scale = 10.0**digits
-    return np.where(
-        digits <= MOST_STATED_DECIMALS, np.rint(found * scale) / scale, found
-    )
+    written = np.rint(found * 10.0**digits) / 10.0**digits
+    return np.where(digits <= MOST_STATED_DECIMALS, written, found)
 
 
-def _applied(sign: Any, a: Floats, b: Floats) -> Floats:  # noqa: ANN401
+def _applied(sign: np.ufunc | None, a: Floats, b: Floats) -> Any:  # noqa: ANN401
     """Apply a sign of an expression; what is divided by 0 is missing."""
     if sign is None:
         return np.where(b == 0, np.nan, a / b)
@@ -153,47 +151,39 @@ def _years(seconds: Floats) -> Floats:
     return np.where(np.isnan(seconds), np.nan, year + (32 * month + day) / 512)
 
 
+def computed(rule: Computed, kind: Kind, read: _Make, *, whole: bool) -> Any:  # noqa: ANN401
+    """Return the column of a rule, of some kind; not finite where it is missing.
+
+    `read` returns the kind of a column and its values: times in seconds, in UTC.
+    Numbers are rounded if `whole`, those of a unit down.
+    """
+    seconds, years = SECONDS_OF.get(rule.unit or "s", 1.0), rule.unit == "Y"
+
+    def leaf(name: Hashable) -> Any:  # noqa: ANN401
+        own, found = read(name)
+        if own not in TIMES:
+            return found
+        return _years(found) if years else found / seconds
+
+    with np.errstate(all="ignore"):
+        found = rule._folded(leaf, _applied)
+        if kind in TIMES:
+            return found * seconds
+        if whole and rule.unit is not None and not years:  # of microseconds it is exact
+            found = np.rint(found * seconds * 1e6) / (seconds * 1e6)
+        down = years or (whole and rule.unit is not None)
+        return np.floor(found) if down else np.rint(found) if whole else found
+
+
 class Computed(Rule):
     """What the kinds of rules share by which a column is computed from others."""
 
     words: str  # what the column is
     unit: str | None = None
 
-    def folded(self, leaf: _Make, number: _Make, combine: _Make) -> Any:  # noqa: ANN401
-        """Put together what functions make of names, of numbers, and of a sign."""
+    def _folded(self, leaf: _Make, combine: _Make) -> Any:  # noqa: ANN401
+        """Combine, sign by sign, numbers and what a function makes of names."""
         raise NotImplementedError
-
-    def values(self, kind: Kind, read: _Make, *, whole: bool) -> Floats:
-        """Return a column of some kind; where it is not finite, it is missing.
-
-        `read` returns the kind of a column and its values: times in seconds, in UTC.
-        Numbers are rounded if `whole`, those of a unit down.
-        """
-        kinds: list[Kind] = []
-        seconds = SECONDS_OF.get(self.unit or "s", 1.0)
-
-        def leaf(name: Hashable) -> Floats:
-            own, found = read(name)
-            if own not in _TIMES:
-                return np.asarray(found)
-            kinds.append(own)
-            return _years(found) if self.unit == "Y" else found / seconds
-
-        with np.errstate(all="ignore"):
-            found = self.folded(leaf, lambda x: np.array([float(x)]), _applied)
-            is_time, years = kind in _TIMES, self.unit == "Y"
-            fits = is_time or bool(kinds) == (self.unit is not None)
-            if not fits or (years and (is_time or "timedelta" in kinds)):
-                raise InvalidSchemaError(
-                    f"The rule {self} must give what its column holds, which is {kind}."
-                    " Times and durations are numbers by a unit (years: times alone),"
-                    " and other numbers have none. Correct the unit, or the columns."
-                )
-            if whole and self.unit in SECONDS_OF:  # of times less times it is exact
-                found = np.rint(found * seconds * 1e6) / (seconds * 1e6)
-            down = years or (whole and self.unit is not None)
-            rounded = np.floor if down else np.rint if whole else np.asarray
-            return np.asarray(rounded(found * seconds**is_time))
 
     def _check(self, columns: Columns) -> None:
         """Refuse a description that cannot hold the values."""
@@ -254,7 +244,7 @@ class Derived(Computed):
         found: list[Hashable] = []
         unread = SyntaxError, TypeError, ValueError, RecursionError, MemoryError
         try:
-            self.folded(found.append, float, lambda *_: None)
+            self._folded(found.append, lambda *_: None)
         except unread as error:
             what = "The 'expression' of Derived must be of names of columns, numbers,"
             raise wrong(f"{what} + - * / and brackets", self.expression) from error
@@ -262,17 +252,17 @@ class Derived(Computed):
         names = names_of("columns", type(self).__name__, given, 2)
         self._set(names=names, derived=(self.name,), words=self.expression)
 
-    def folded(self, leaf: _Make, number: _Make, combine: _Make) -> Any:  # noqa: ANN401
+    def _folded(self, leaf: _Make, combine: _Make) -> Any:  # noqa: ANN401
         def visit(node: ast.expr) -> Any:  # noqa: ANN401
             match node:
                 case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
                     return combine(_SIGNS[type(sign)], visit(left), visit(right))
                 case ast.UnaryOp(ast.USub(), operand):
-                    return combine(np.subtract, number(0), visit(operand))
+                    return combine(np.subtract, np.zeros(1), visit(operand))
                 case ast.Name(name) | ast.Constant(str(name)):
                     return leaf(name)
                 case ast.Constant(int() | float() as x) if family(x) == "number":
-                    return number(x)
+                    return np.array([float(x)])
             raise ValueError("another sign")
 
         quoted = re.sub("`([^`]*)`", lambda name: repr(name[1]), self.expression)
@@ -311,7 +301,7 @@ class SumOf(Computed):
         words = f"the sum of {', '.join(map(repr, parts))}"
         self._set(parts=parts, names=names, derived=(self.total,), words=words)
 
-    def folded(self, leaf: _Make, number: _Make, combine: _Make) -> Any:  # noqa: ANN401
+    def _folded(self, leaf: _Make, combine: _Make) -> Any:  # noqa: ANN401
         return reduce(partial(combine, np.add), map(leaf, self.parts))
 
 

@@ -47,6 +47,7 @@ from skdpsynth.schema._rules import (
     MissingTogether,
     Ordered,
     Rule,
+    computed,
     stated_decimals,
 )
 from skdpsynth.utils import FEW_NUMBERS, warn_deprecated
@@ -441,7 +442,7 @@ def broken(
         (kind, total), *others = map(read, rule.names)
         most = stated_decimals(spec) if isinstance(spec, Continuous) else None
         most = 0 if kind == "integer" else most
-        values = rule.values(kind, read, whole=most == 0)
+        values = computed(rule, kind, read, whole=most == 0)
         exact = max(float(float_info(series.dtype).eps) for series in own)
         with np.errstate(invalid="ignore", over="ignore"):
             size = np.abs(total) + np.sum([np.abs(part) for _, part in others], axis=0)

@@ -22,6 +22,7 @@ from skdpsynth.schema import (
     EXACT,
     LARGEST,
     SECONDS_OF,
+    TIMES,
     UNREAD,
     Boolean,
     Categorical,
@@ -37,6 +38,7 @@ from skdpsynth.schema import (
     TableSchema,
     Text,
     check_target,
+    computed,
     in_order,
     is_date,
     same_name,
@@ -279,7 +281,7 @@ class RowRules:
 
         column, domain = self.columns[rule.names[0]], self.domains[rule.names[0]]
         whole = domain.integer and domain.step is None and not domain.decimals
-        values = rule.values(column.kind, read, whole=whole)
+        values = computed(rule, column.kind, read, whole=whole)
         missing = ~np.isfinite(values)
         values = np.where(missing, 0.0, values)
         if domain.step is not None:
@@ -360,8 +362,15 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     f" schema. Got {dtypes}; convert them."
                 )
         elif isinstance(rule, Computed):
-            empty = {column.name: (column.kind, np.empty(0)) for column in own}
-            rule.values(own[0].kind, empty.__getitem__, whole=False)
+            kinds, kind = {column.kind for column in own[1:]}, own[0].kind
+            years, timed = rule.unit == "Y", not kinds.isdisjoint(TIMES)
+            fits = not years if kind in TIMES else timed == (rule.unit is not None)
+            if not fits or (years and "timedelta" in kinds):
+                raise InvalidSchemaError(
+                    f"The rule {rule} must give what its column holds, which is {kind}."
+                    " Times and durations are numbers by a unit (years: times alone),"
+                    " and other numbers have none. Correct the unit, or the columns."
+                )
             if own[0].kind == "integer" and own[0].stores[2][1] < np.iinfo("i4").max:
                 raise InvalidSchemaError(
                     f"The column {own[0].name!r} of the rule {rule} must hold all that"

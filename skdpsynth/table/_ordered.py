@@ -23,6 +23,7 @@ from skdpsynth.schema import (
     LARGEST,
     ROUNDING,
     SECONDS_OF,
+    TIMES,
     Continuous,
     Kind,
     Ordered,
@@ -64,7 +65,7 @@ class Member:
     @property
     def is_time(self) -> bool:
         """Whether its numbers are seconds."""
-        return self.column.kind in ("datetime", "timedelta")
+        return self.column.kind in TIMES
 
     @property
     def step(self) -> float | None:
