@@ -17,6 +17,7 @@ from itertools import product
 from typing import Any, Literal, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError
@@ -144,11 +145,8 @@ def _applied(sign: np.ufunc | None, a: Floats, b: Floats) -> Any:  # noqa: ANN40
 
 def _years(seconds: Floats) -> Floats:
     """Return times as years, whose difference is rounded down to completed ones."""
-    days = np.floor(np.nan_to_num(seconds) / SECONDS_OF["D"]).astype("M8[D]")
-    months = days.astype("M8[M]")
-    year, month = np.divmod(months.astype(np.int64), 12)
-    day = (days - months.astype("M8[D]")).astype(np.int64)
-    return np.where(np.isnan(seconds), np.nan, year + (32 * month + day) / 512)
+    days = pd.DatetimeIndex((seconds // SECONDS_OF["D"]).astype("M8[D]"))
+    return np.asarray(days.year + (32 * days.month + days.day) / 512, dtype=float)
 
 
 def computed(rule: Computed, kind: Kind, read: _Make, *, whole: bool) -> Any:  # noqa: ANN401
@@ -186,18 +184,12 @@ class Computed(Rule):
         raise NotImplementedError
 
     def _check(self, columns: Columns) -> None:
-        """Refuse a description that cannot hold the values."""
+        """Refuse columns of no numbers."""
         own: list[Any] = [columns[name] for name in self.names if name in columns]
         if not {*map(type, own)} <= {Continuous, Datetime}:
             raise InvalidSchemaError(
                 f"The columns of the rule {self} must be Continuous or Datetime. Got"
                 f" {_kinds(own)}; describe them so, or drop the rule."
-            )
-        described = self.names[0] in columns
-        if described and not own[0].nullable and any(c.nullable for c in own):
-            raise InvalidSchemaError(
-                f"The column {self.names[0]!r} of the rule {self} is missing where"
-                " another is, which is nullable. Set nullable=True for it too."
             )
 
 
@@ -210,10 +202,9 @@ class Derived(Computed):
     Parameters
     ----------
     name : column name
-        A column of numbers, durations or times. It need not be described; its bounds do
-        not matter. Whole numbers, by dtype or description, are rounded: those of a unit
-        down, as ``.dt.days`` does. Other decimals are those that are described, or that
-        come of the others.
+        A column of numbers, durations or times, described or not; its bounds do not
+        matter. Whole numbers are rounded, those of a unit down, as by ``.dt.days``.
+        Other decimals are those that are described, or that come of the others.
     expression : str
         Of names, numbers, ``+ - * /`` and brackets. Names that are no identifiers of
         Python are in backticks, as in "`unit price` * count". It is parsed, not run.
@@ -437,11 +428,12 @@ RULES: dict[str, type[Rule]] = {
 }
 
 
-def stated_decimals(column: Any) -> int | None:  # noqa: ANN401 - a Continuous
+def stated_decimals(column: object, kind: Kind = "continuous") -> int | None:
     """Return the decimals that a column is described with, None if not in number."""
-    if column.integer:
+    if kind == "integer" or getattr(column, "integer", False):
         return 0
-    return column.decimals if isinstance(column.decimals, int) else None
+    decimals = getattr(column, "decimals", None)
+    return decimals if isinstance(decimals, int) else None
 
 
 def names_of(

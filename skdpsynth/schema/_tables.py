@@ -296,7 +296,8 @@ def _in_column(
     except (InvalidSchemaError, InvalidTableError) as error:
         yield f"fit refuses: {error}", len(series)
         return
-    if described is None and not is_unit:
+    follows = name in {own for rule in schema.rules for own in rule.derived}
+    if described is None and not is_unit and not follows:
         yield "not declared: measured", len(series)
         if kind == "categorical":
             yield from _rare(series)
@@ -432,16 +433,13 @@ def broken(
             last = np.where(np.isnan(values), last, values)
         return f"not in the order {listed}: gap read as 0", int(unordered.sum())
     if isinstance(rule, Computed):  # up to rounding, and missing where it is
-        kinds = {name: known_kind(name, df[name].dtype)[0] for name in rule.names}
-        spec: Any = columns.get(rule.names[0])
 
         def read(name: Hashable) -> tuple[Kind, NDArray[np.float64]]:
-            scale = 1e6 if kinds[name] == "datetime" else 1.0
-            return kinds[name], _numbers(df[name]) / scale
+            kind, found = known_kind(name, df[name].dtype)[0], _numbers(df[name])
+            return kind, found / (1e6 if kind == "datetime" else 1.0)
 
         (kind, total), *others = map(read, rule.names)
-        most = stated_decimals(spec) if isinstance(spec, Continuous) else None
-        most = 0 if kind == "integer" else most
+        most = stated_decimals(columns.get(rule.names[0]), kind)
         values = computed(rule, kind, read, whole=most == 0)
         exact = max(float(float_info(series.dtype).eps) for series in own)
         with np.errstate(invalid="ignore", over="ignore"):

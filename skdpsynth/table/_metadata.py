@@ -212,10 +212,10 @@ class RowRules:
         for rule in in_order(schema.rules):
             (name,) = rule.derived
             derived.append(columns[name])
-            if isinstance(rule, Computed):
-                domains[name] = _computed_domain(columns[name], schema)
-            else:
-                domains[name] = declared_domain(columns[name], schema)
+            of_rule = (
+                _computed_domain if isinstance(rule, Computed) else declared_domain
+            )
+            domains[name] = of_rule(columns[name], schema)
             rules.append(rule)
         used = {name: domains[name] for rule in rules for name in rule.names}
         own = {name: columns[name] for name in used if name in columns}
@@ -365,17 +365,13 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
             kinds, kind = {column.kind for column in own[1:]}, own[0].kind
             years, timed = rule.unit == "Y", not kinds.isdisjoint(TIMES)
             fits = not years if kind in TIMES else timed == (rule.unit is not None)
-            if not fits or (years and "timedelta" in kinds):
+            fits &= not (years and "timedelta" in kinds)
+            if not fits or (kind == "integer" and own[0].limits[1] < 2**31 - 1):
                 raise InvalidSchemaError(
-                    f"The rule {rule} must give what its column holds, which is {kind}."
-                    " Times and durations are numbers by a unit (years: times alone),"
-                    " and other numbers have none. Correct the unit, or the columns."
-                )
-            if own[0].kind == "integer" and own[0].stores[2][1] < np.iinfo("i4").max:
-                raise InvalidSchemaError(
-                    f"The column {own[0].name!r} of the rule {rule} must hold all that"
-                    f" comes of the others. Got the dtype {own[0].dtype}, which may be"
-                    " too small; convert it by .astype('int64')."
+                    f"The rule {rule} must give what its column holds, which is {kind},"
+                    f" of dtype {own[0].dtype}. Times and durations are numbers by a"
+                    " unit (years: times alone), other numbers have none, and whole"
+                    " ones 32 bits. Correct the unit, or convert columns."
                 )
             divided = "/" in getattr(rule, "expression", "")
             missing = divided or any(is_nullable(part, schema) for part in own[1:])
@@ -404,8 +400,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
 def _computed_domain(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
     """Return what a computed column can hold: what its dtype can, as is described."""
     spec: Any = schema.kinds.get(column.name)
-    decimals = stated_decimals(spec) if isinstance(spec, Continuous) else None
-    decimals = 0 if column.kind == "integer" else decimals
+    decimals = stated_decimals(spec, column.kind)
     most = LARGEST / 4.0 if decimals is None else EXACT / 10.0**decimals - 1.0
     low, high = np.clip(column.limits, -most, most).tolist()
     domain = NumericDomain(low, high, False, False, column.can_be_missing)

@@ -63,11 +63,6 @@ class Member:
     domain: Any  # a `NumericDomain`
 
     @property
-    def is_time(self) -> bool:
-        """Whether its numbers are seconds."""
-        return self.column.kind in TIMES
-
-    @property
     def step(self) -> float | None:
         """Seconds that times are whole multiples of, on the clock of their zone."""
         of_dtype = SECONDS_OF["D"] if is_date(self.column.dtype) else None
@@ -108,9 +103,8 @@ class Member:
         """Return by how much two values differ at least that come out as two."""
         kind = float_info(self.column.dtype).dtype
         size = np.where(np.isfinite(values), np.abs(values), 0.0).astype(kind)
-        tick = 0.0
-        if self.is_time and self.step is None:
-            tick = 1.0 / min(PER_SECOND[self.column.unit], 10**6)
+        fine = self.column.kind in TIMES and self.step is None
+        tick = 1.0 / min(PER_SECOND[self.column.unit], 10**6) if fine else 0.0
         return 4.0 * np.maximum(np.spacing(size).astype(np.float64), tick)
 
 
@@ -196,9 +190,8 @@ class Order:
             stated = first, members, domain, needs_resolution(first, schema)
             first = First(name, first.dtype, first.kind, False, *stated)
         gaps = [
-            _gap_of(_free(f"{after.name} minus {before.name}", columns), *known)
-            for n, (before, after) in enumerate(pairwise(own), start=2)
-            for known in [(members[:n], rule.strict, schema)]
+            _gap_of(_free(f"{b.name} minus {a.name}", columns), members[:n], schema)
+            for n, (a, b) in enumerate(pairwise(own), start=2)
         ]
         return cls(rule, members, (first, *gaps, *absent))
 
@@ -241,8 +234,7 @@ class Order:
         ceilings = self._ceilings(members, missing)
         last = lowest = np.full(missing.shape[1], -np.inf)
         for n, (member, (values, _)) in enumerate(zip(members, drawn, strict=False)):
-            column, domain = member.column, members[n].domain
-            gap = self.modelled[n]
+            column, domain, gap = member.column, member.domain, self.modelled[n]
             if isinstance(gap, Gap):
                 values = gap.start(last, values) + values
                 values += _DAY * ((values < member.begun(last)) & gap.has_clock)
@@ -250,8 +242,10 @@ class Order:
                 values = column.to_wall(values)
             last = np.where(missing[n] & (n > 0), last, values)
             least = member.after(lowest, strict=self.rule.strict)
-            kept = np.clip(nearest(values, domain), *member.ends)
-            kept = np.minimum(np.maximum(kept, least), ceilings[n])
+            if domain.integer:
+                values = domain.from_steps(domain.whole_steps(values))
+            kept = np.maximum(np.clip(values, *member.ends), least)
+            kept = np.minimum(kept, ceilings[n]) + 0.0
             utc = column.from_wall(kept)
             if column.zone is not None:  # an hour that clocks leave out is none
                 kept = column.to_wall(utc)
@@ -285,21 +279,19 @@ class Order:
         return found[::-1]
 
 
-def _gap_of(
-    name: str, members: tuple[Member, ...], strict: bool, schema: TableSchema
-) -> Gap:
+def _gap_of(name: str, members: tuple[Member, ...], schema: TableSchema) -> Gap:
     """Return what is public of the gap to the last of some columns."""
     *before, own = members
-    kinds = {member.column.kind for member in members}
+    kinds, timed = {m.column.kind for m in members}, own.column.kind in TIMES
     layout: tuple[Any, Kind] = np.dtype(np.float64), "continuous"
-    if own.is_time:
+    if timed:
         layout = np.dtype("m8[us]"), "timedelta"
     elif kinds == {"integer"}:
         layout = pd.Int64Dtype(), "integer"
     nullable, domain = is_nullable(own.column, schema), None
     if all(member.domain is not None for member in members):
         low = min(float(member.ends[0]) for member in before)
-        width = min(max(float(own.ends[1]) - low, 0.0), LARGEST) + _DAY * own.is_time
+        width = min(max(float(own.ends[1]) - low, 0.0), LARGEST) + _DAY * timed
         log = Continuous(0, width / (own.step or 1.0)).resolved_scale() == "log"
         domain = NumericDomain(0.0, width, log, False, nullable)
         if own.step is not None:
@@ -307,8 +299,6 @@ def _gap_of(
         elif all(member.domain.integer for member in members):
             most = max(member.domain.decimals for member in members)
             domain = domain.with_decimals(most)
-        least = float(strict and domain.integer)
-        domain = replace(domain, low=least, high=max(domain.high, least))
     unknown = any(needs_resolution(member.column, schema) for member in members)
     unknown |= domain is None and kinds != {"integer"}
     return Gap(name, *layout, nullable, own.column, members, domain, unknown)
@@ -348,13 +338,6 @@ def _last(cells: Sequence[Cells]) -> Cells:
     for values, missing in cells[1:]:
         last, none = np.where(missing, last, values), none & missing
     return last, none
-
-
-def nearest(values: Floats, domain: NumericDomain) -> Floats:
-    """Return the numbers of a domain's grid that are nearest."""
-    if not domain.integer:
-        return values
-    return domain.from_steps(np.rint(domain.to_steps(values))) + 0.0
 
 
 def _up(values: Floats, domain: NumericDomain) -> Floats:

@@ -137,7 +137,6 @@ def test_what_is_no_rule_is_refused(make, message):
     [
         ([MissingTogether(["hole", "top"])], "column 'top' that the schema does not d"),
         ([Derived("low", "`zip` + 1")], "must be Continuous or Datetime. Got Conti"),
-        ([SumOf("sum", ["hole", "low"])], "'sum' .* is missing where another is"),
         ([MissingTogether(["hole", "low"])], "must be nullable. Got .* for 'low'"),
         ([MissingTogether(["hole", "empty"])], "no categories for 'empty'"),
         ([Determines("low", "state", {})], "must be Categorical or Boolean. Got Cont"),
