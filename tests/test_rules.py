@@ -330,46 +330,16 @@ def test_what_is_not_there_is_in_no_order():
         synth.set_params(schema=TableSchema({}, rules=rules)).fit(stays(9))
 
 
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@pytest.mark.parametrize("name", STAYS)
-def test_gaps_go_where_columns_go(name, tmp_path):
-    """Into files, tables, designs of other sites, batches, and parts of a table."""
-    rules = [Ordered(["start", "end"])]
-    schema = TableSchema(STAYS[name], target="ward", rules=rules)
-    synth = MarginalSynthesizer(9.0, schema=schema, random_state=0).fit(stays(900))
-    synth.save(tmp_path / "fit")
-    again = MarginalSynthesizer.load(tmp_path / "fit")
-    drawn = (own.sample(300, random_state=1) for own in (synth, again))
-    pd.testing.assert_frame_equal(*drawn)
-    assert {*synth.schema_.columns} == {*stays(2)}
-    ours = synth.measurements_
-    listed = {column for table in ours.tables() for column in table.columns}
-    assert listed == {"start or end", "end minus start", "start is missing", "x"}
-    ours.save(tmp_path / "ours")
-    ours = Measurements.load(tmp_path / "ours")
-    stays(900, seed=1).to_parquet(tmp_path / "there.parquet")
-    theirs = MarginalSynthesizer(9.0, schema=ours.schema, design=ours)
-    theirs = theirs.fit(tmp_path / "there.parquet").measurements_
-    both = MarginalSynthesizer.from_measurements(combine_measurements([ours, theirs]))
-    for rows in both.sample_batches(900, 400, output="pandas"):
-        gaps = (rows["end"] - rows["start"]).dropna()
-        assert (gaps >= pd.Timedelta(0)).all()
-        assert gaps.mean() < pd.Timedelta("8D")
-
-
 def admissions(n_rows, seed=0):
     """Stays from and to times of day, whose nights, ages and prices are computed."""
     rng = np.random.default_rng(seed)
     table = stays(n_rows, seed).drop(columns="x")
-    for name, hour in (("start", 14), ("end", 10)):
-        clock = np.clip(rng.normal(hour, 2, n_rows), 0, 23.9) * 60
-        table[name] += pd.to_timedelta(clock.astype(int), "min")
-    table["end"] += pd.Timedelta("1D")
-    born = pd.Timestamp("1930-01-01") + pd.to_timedelta(
-        rng.integers(0, 30_000, n_rows), "D"
-    )
+    for name, hour in (("start", 14), ("end", 34)):  # of the day after
+        clock = np.clip(rng.normal(hour % 24, 2, n_rows), 0, 23.9) + hour // 24 * 24
+        table[name] += pd.to_timedelta((clock * 60).astype(int), "min")
+    born = pd.to_timedelta(rng.integers(0, 30_000, n_rows), "D")
     return table.assign(
-        born=born.astype("datetime64[s]"),
+        born=(pd.Timestamp("1930-01-01") + born).astype("datetime64[s]"),
         price=rng.integers(100, 999, n_rows) / 100,
         nights=((table["end"] - table["start"]) // pd.Timedelta("1D")).astype("Int64"),
         age=pd.array([None] * n_rows, "Float64"),  # no row decides on what comes out
@@ -386,47 +356,42 @@ STATED = [
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@pytest.mark.parametrize("container", ["pandas", "polars"])
-def test_computed_columns_are_exact_wherever_rows_come_from(container, tmp_path):
-    """From files, in batches, of two sites, where a condition holds."""
-    table = admissions(900)
-    schema = TableSchema({}, rules=STATED)
-    assert schema.check(table)["finding"].str.contains("'nights' is not").sum() == 0
-    given = table
-    if container == "polars":
-        given = pytest.importorskip("polars").from_pandas(table)
-    synth = MarginalSynthesizer(9.0, schema=schema, random_state=0).fit(given)
-    assert not {"nights", "age"} & {*synth.schema_.columns}
-    names = synth.measurements_.tables()
-    assert not {"nights", "age"} & {name for own in names for name in own.columns}
+@pytest.mark.parametrize("described", [False, True])
+def test_gaps_and_computed_columns_go_where_columns_go(described, tmp_path):
+    """Into files, tables, designs of other sites, batches, conditions, containers."""
+    polars = pytest.importorskip("polars")
+    times = Datetime("2022-01-01", "2024-12-31", nullable=True)
+    columns = {"start": times, "end": times} if described else {}
+    table, schema = admissions(900), TableSchema(columns, target="ward", rules=STATED)
+    found = schema.check(table).set_index("finding")["rows"]
+    assert "'nights' is not end - start: computed" not in found
+    assert found["'age' is not start - born: computed"] == table["start"].notna().sum()
+    synth = MarginalSynthesizer(9.0, schema=schema, random_state=0)
+    ours = synth.fit(polars.from_pandas(table)).measurements_
+    assert {*synth.schema_.columns} == {"start", "end", "ward", "born", "price"}
+    listed = {column for own in ours.tables() for column in own.columns}
+    gaps = {"start or end", "end minus start", "start is missing"}
+    assert listed == {*gaps, "born", "price"}
     synth.save(tmp_path / "fit")
-    again = MarginalSynthesizer.load(tmp_path / "fit")
-    theirs = MarginalSynthesizer(
-        9.0, schema=synth.measurements_.schema, design=synth.measurements_
-    ).fit(admissions(900, seed=1))
-    both = combine_measurements([synth.measurements_, theirs.measurements_])
-    long = {"nights": (7, None), "age": [80, 81]}
-    drawn = [
-        synth.sample(500),
-        again.sample(500, where=long),
-        MarginalSynthesizer.from_measurements(both).sample(500),
-        *synth.sample_batches(600, 400),
-    ]
-    for rows in drawn:
-        rows = rows if isinstance(rows, pd.DataFrame) else rows.to_pandas()
-        for row in rows.to_dict("records"):
+    ours.save(tmp_path / "ours")
+    ours = Measurements.load(tmp_path / "ours")
+    theirs = MarginalSynthesizer(9.0, schema=ours.schema, design=ours)
+    theirs = theirs.fit(polars.from_pandas(admissions(900, seed=1))).measurements_
+    both = MarginalSynthesizer.from_measurements(combine_measurements([ours, theirs]))
+    where = {"nights": (7, None), "age": [80, 81]}
+    some = MarginalSynthesizer.load(tmp_path / "fit").sample(300, where=where)
+    assert (some["nights"].min(), {*some["age"]}) == (7, {80, 81})
+    for rows in (some, both.sample(500), *synth.sample_batches(600, 400)):
+        for row in rows.to_dicts():
             start, end, born = row["start"], row["end"], row["born"]
-            if pd.isna(start) or pd.isna(end):
-                assert pd.isna(row["nights"])
-                assert pd.isna(row["total paid"])
+            if start is None or end is None:
+                assert row["nights"] is row["total paid"] is None
                 continue
             assert row["nights"] == (end - start).days >= 0
             assert row["total paid"] == round(row["price"] * row["nights"] + 0.5, 2)
             early = (start.month, start.day) < (born.month, born.day)
             assert row["age"] == start.year - born.year - early
-    rows = drawn[1] if container == "pandas" else drawn[1].to_pandas()
-    assert rows["nights"].min() >= 7
-    assert {*rows["age"]} <= {80, 81}
+    assert both.sample(500)["nights"].mean() < 8
 
 
 def test_the_clock_of_a_later_column_is_its_own(global_random_seed):

@@ -403,31 +403,23 @@ def _others() -> Iterator[OddTable]:
         c=two,
         y=("float64", replace(_NUMBER, nullable=True), measured),
     )
-    # Dates in an order, of which some are missing or tied, and a row out of order; the
-    # stay and an amount are computed, in the row that is added wrongly.
-    days = [first + datetime.timedelta(700_000 + i * i % 97) for i in range(30)]
-    later = [days[i] + datetime.timedelta(i % 5 / 2) for i in range(30)]
+    # Times in an order, some missing or tied, in the row that is added the other way
+    # round; and a column that is computed from them, but wrong.
+    days = [
+        first + datetime.timedelta(i * i % 97) if i % 7 else None for i in range(30)
+    ]
+    ends = [day and day + datetime.timedelta((i % 5) / 2) for i, day in enumerate(days)]
     stays = _made(
         "stays",
-        (last, first, 8.0, -1e300, 9, "v"),
-        a=(
-            "datetime64[us]",
-            None,
-            [None if i % 7 == 3 else days[i] for i in range(30)],
-        ),
-        b=(
-            "datetime64[us]",
-            None,
-            [None if i % 5 == 2 else later[i] for i in range(30)],
-        ),
+        (last, first, -1e300, 8.0, "v"),
+        a=("datetime64[us]", None, days),
+        b=("datetime64[us]", None, [first, *ends[1:20], *[None] * 10]),
+        days=("float64", None, holed),
         x=("float64", _NUMBER, longer[:30]),
-        twice=("float64", None, [2 * x for x in longer[:30]]),
-        days=("Int64", None, [i % 5 // 2 for i in range(30)]),
         sources=_TYPED,
     )
     assert stays.schema is not None
-    rules = [Ordered(["a", "b"]), Derived("twice", "x * 2")]
-    rules.append(Derived("days", "b - a", unit="D"))
+    rules = [Ordered(["a", "b"]), Derived("days", "x * (b - a)", unit="D")]
     yield (stays := replace(stays, schema=replace(stays.schema, rules=rules)))
     yield replace(stays, name="three stays", rows=stays.rows[:3])
     # Columns of one value, of none, and of nothing but empty texts and none.

@@ -48,7 +48,7 @@ COLUMNS = {
 STATES = {"A": "x", "B": "y"}
 DECIDES = {"rule": "determines", "deciding": "zip"}
 FLAGS = Determines("zip", "flag", {"A": True, "B": False})
-BROKEN = ["b +", "f(b)", "b.c", "b[0]", "b ** 2", "b < 1", "True + b", "x := b", ""]
+BROKEN = ["b +", "f(b)", "b.c", "b[0]", "b ** 2", "b < 1", "True + b", "1e999 * b"]
 RULES = {
     "ordered": Ordered(["low", "high"]),
     "ordered times": Ordered(["day", "day 2"], strict=True),
@@ -111,15 +111,7 @@ def test_names_and_values_of_other_types_come_back():
         (lambda: Derived("a", "b", unit="weeks"), "must be Y, D, h, min or s"),
         *(
             (lambda text=text: Derived("a", text), "must be of names of columns, num")
-            for text in [
-                *BROKEN,
-                "b\0",
-                "1e999 * b",
-                "(" * 9_000,
-                "b" + "+b" * 9_000,
-                3,
-                None,
-            ]
+            for text in (*BROKEN, "(" * 9_000, "b" + "+b" * 9_000, 3)
         ),
         (lambda: Derived("a", "3"), "2 or more names, none of them twice"),
         (lambda: Derived("a", "a + 1"), "2 or more names, none of them twice"),
@@ -137,6 +129,8 @@ def test_what_is_no_rule_is_refused(make, message):
     [
         ([MissingTogether(["hole", "top"])], "column 'top' that the schema does not d"),
         ([Derived("low", "`zip` + 1")], "must be Continuous or Datetime. Got Conti"),
+        ([Ordered(["low", "zip"])], "must all be Continuous.* Got Continuous, Cat"),
+        ([Ordered(["day", "low"])], "must all be Cont.* Got Datetime, Continuous"),
         ([MissingTogether(["hole", "low"])], "must be nullable. Got .* for 'low'"),
         ([MissingTogether(["hole", "empty"])], "no categories for 'empty'"),
         ([Determines("low", "state", {})], "must be Categorical or Boolean. Got Cont"),
