@@ -28,23 +28,23 @@ FOLDERS = {
     "skdpsynth/datasets": (395, 1623, 2, 4),
     "skdpsynth/evaluation": (2266, 14497, 6, 4),
     "skdpsynth/model": (1470, 11883, 5, 19),
-    "skdpsynth/measure": (6442, 46910, 17, 40),
+    "skdpsynth/measure": (6449, 46978, 17, 40),
     "skdpsynth/metrics": (2040, 10479, 7, 29),
     "skdpsynth/privacy": (3713, 17755, 10, 28),
     "skdpsynth/sampling": (728, 4925, 3, 3),
-    "skdpsynth/schema": (2754, 14600, 6, 45),
+    "skdpsynth/schema": (2865, 15434, 6, 50),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (4268, 32432, 11, 41),
+    "skdpsynth/table": (4265, 32534, 11, 42),
     "skdpsynth/training": (2004, 13426, 11, 34),
     "skdpsynth/utils": (1355, 7789, 8, 31),
-    "tests": (30209, 259490, 122, 0),
+    "tests": (30365, 261151, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 200  # that are numbers, of modules
+CONSTANTS = 201  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 529  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41419  # words of docs
+LITERALS = 538  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 41548  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
