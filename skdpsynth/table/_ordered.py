@@ -237,7 +237,6 @@ class Order:
             column, domain, gap = member.column, member.domain, self.modelled[n]
             if isinstance(gap, Gap):
                 values = gap.start(last, values) + values
-                values += _DAY * ((values < member.begun(last)) & gap.has_clock)
             elif domain.step is None:
                 values = column.to_wall(values)
             last = np.where(missing[n] & (n > 0), last, values)
