@@ -118,8 +118,8 @@ class Gap(StandIn):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """From 0 on."""
-        return 0.0, super().limits[1]
+        """From 0 on; of one column it is 0."""
+        return 0.0, super().limits[1] * (len(self.members) > 1)
 
     @property
     def has_clock(self) -> bool:
