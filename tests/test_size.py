@@ -34,7 +34,7 @@ FOLDERS = {
     "skdpsynth/sampling": (728, 4925, 3, 3),
     "skdpsynth/schema": (2865, 15434, 6, 50),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (4264, 32514, 11, 42),
+    "skdpsynth/table": (4264, 32525, 11, 42),
     "skdpsynth/training": (2004, 13426, 11, 34),
     "skdpsynth/utils": (1355, 7789, 8, 31),
     "tests": (30369, 261220, 122, 0),
