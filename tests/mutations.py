@@ -372,6 +372,12 @@ def order_lost_in_a_file(real, dtype):
     return found | {"ordered": False} if "ordered" in found else found
 
 
+@mutation("skdpsynth.table:Gap", "read")
+def gap_to_the_row_before(real, self, frame):
+    """Count a gap from the value of the row before where the earlier one is missing."""
+    return real(self, frame.ffill())
+
+
 @mutation("skdpsynth.table._metadata:RowRules", "keep")
 def totals_before_order(real, self, cells):
     """Compute totals first, and put their parts in order afterwards."""

@@ -42,6 +42,7 @@ FIRST_SEEN_BY = {
     "nan_that_is_not_missing": "table/test_keys.py -k nan_is_missing",
     "summer_time_forgotten": "test_types.py -k come_back_whole",
     "order_lost_in_a_file": "persistence/test_round_trip.py -k keep_their_order",
+    "gap_to_the_row_before": "table/test_ordered.py -k depends_on_no_other_row",
     "totals_before_order": "test_rules.py -k parts_in_order",
     "where_without_rules": "test_rules.py -k satisfy_a_condition",
     "batches_of_fixed_size": "training/test_dp_sgd.py -k row_that_joins",

@@ -199,7 +199,7 @@ def test_sound_synthesizers_are_silent(synthesizer, table, source):
 
 def test_all_is_replayed():
     """A row more changes no dtype where dtypes are stated."""
-    assert (6 * len(groups()), len(TWINS)) == (4128, 16)  # pairs, and twins
+    assert (6 * len(groups()), len(TWINS)) == (4488, 16)  # pairs, and twins
     assert {group.name for group in groups()} == {*SYNTHESIZERS}
     for table in odd_tables().values():
         if "dictionary" not in table.dtypes.values() and table.sources != ("csv",):

@@ -61,6 +61,7 @@ from skdpsynth.schema import (
     TableSchema,
 )
 from skdpsynth.table import (
+    FAR,
     FINEST,
     CategoryDomain,
     ColumnDomain,
@@ -735,43 +736,24 @@ def _counters(frame: pd.DataFrame, known: Domains, full: Bools) -> list[Counter[
 # --- Clocks -------------------------------------------------------------------------
 
 
-class Weekdays(ColumnStep):
-    """The days of the week of times; whole days have `Remainders`.
+class Hours(ColumnStep):
+    """The hours of the day of times, and how many are exact midnight.
 
     Left out are times out of range, and those that many rows share: the marginals have
-    them by themselves, and others would get their hour.
+    them by themselves, and others would get their hour. So are gaps without a clock.
     """
 
-    name, share = "days of the week", SMALL_SHARE
-    period: ClassVar[float] = 7 * SECONDS_OF["D"]
+    name, share = "hours of the day", REMAINDERS_SHARE
+    period: ClassVar[float] = SECONDS_OF["D"]
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
-        if column.kind != "datetime" or is_date(column.dtype):
+        of_times = column.kind == "datetime" and not is_date(column.dtype)
+        if not (of_times or (isinstance(column, Gap) and column.has_clock)):
             return False
         if not isinstance(domain, NumericDomain):
             return domain is None
         low, high = domain.bounds
         return domain.step != SECONDS_OF["D"] and high - low >= _CYCLES * self.period
-
-    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
-        return 7 + 1
-
-    @staticmethod
-    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
-        steps, day, outside = _usual_steps(series, column, domain)
-        days = steps // day % 7
-        return np.where(outside, n - 1, days).astype(np.uint8)
-
-    def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
-        even, std = np.full(7, 1 / 7), released.noise_std
-        rooms = _rooms(released.counts[:-1], even, std)
-        return replace(_in_steps(column, domain), weekdays=rooms)
-
-
-class Hours(Weekdays):
-    """The hours of the day of times, and how many are exact midnight."""
-
-    name, share, period = "hours of the day", REMAINDERS_SHARE, SECONDS_OF["D"]
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         return len(day_parts(_in_steps(column, domain)))
@@ -796,6 +778,29 @@ class Hours(Weekdays):
         of_day = max(counts[1:].sum(), RARE**2 * midnight, 1.0)
         share = max(midnight / of_day * sum(rooms), ROUNDING)
         return replace(domain, hours=(share, *rooms))
+
+
+class Weekdays(Hours):
+    """The days of the week of times; whole days have `Remainders`."""
+
+    name, share, period = "days of the week", SMALL_SHARE, 7 * SECONDS_OF["D"]
+
+    def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
+        return column.kind == "datetime" and super().concerns(column, domain)
+
+    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
+        return 7 + 1
+
+    @staticmethod
+    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
+        steps, day, outside = _usual_steps(series, column, domain)
+        days = steps // day % 7
+        return np.where(outside, n - 1, days).astype(np.uint8)
+
+    def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
+        even, std = np.full(7, 1 / 7), released.noise_std
+        rooms = _rooms(released.counts[:-1], even, std)
+        return replace(_in_steps(column, domain), weekdays=rooms)
 
 
 def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
@@ -823,6 +828,8 @@ def _usual_steps(
     values, missing = wall_values(series, column, domain)
     steps = domain.whole_steps(values)
     outside = (steps < domain.low) | (steps > domain.high) | missing
+    if isinstance(column, Gap):
+        outside |= values < FAR
     alone = [value for value, share in domain.frequent if share > RARE]
     outside |= np.isin(steps, alone)
     return steps, SECONDS_OF["D"] / domain.step, outside

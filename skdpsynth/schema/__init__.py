@@ -27,13 +27,19 @@ from skdpsynth.schema._columns import (
     family as family,
 )
 from skdpsynth.schema._rules import (
+    TIMES as TIMES,
+    Computed as Computed,
+    Derived,
     Determines,
     MissingTogether,
     Ordered,
     Rule as Rule,
     SumOf,
-    check_decimals as check_decimals,
+    as_written as as_written,
+    check_target as check_target,
+    computed as computed,
     in_order as in_order,
+    stated_decimals as stated_decimals,
 )
 from skdpsynth.schema._table_schema import (
     NOTHING_STATED as NOTHING_STATED,
@@ -53,6 +59,7 @@ __all__ = [
     "Categorical",
     "Continuous",
     "Datetime",
+    "Derived",
     "Determines",
     "Identifier",
     "MissingTogether",

@@ -6,19 +6,23 @@ schema's own words. How drawn rows are brought to keep it is in `table`.
 
 from __future__ import annotations
 
-import math
+import ast
+import re
 import sys
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial, reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
-from operator import itemgetter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
+import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema._columns import (
+    MOST_STATED_DECIMALS,
+    SECONDS_OF,
     Boolean,
     Categorical,
     Column,
@@ -26,13 +30,14 @@ from skdpsynth.schema._columns import (
     Datetime,
     Stated,
     check_is,
-    number_of,
+    family,
     wrong,
 )
-from skdpsynth.utils import EXCESS
-from skdpsynth.utils.dtypes import decimals_of, plain
+from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.dtypes import Kind, decimals_of, plain
 
 Columns = Mapping[Hashable, Column]
+_Make = Callable[..., Any]
 
 
 class Rule(Stated):
@@ -75,7 +80,7 @@ class Ordered(Rule):
 
     See Also
     --------
-    SumOf : A column that is the sum of others.
+    Derived : A column that is computed from others, such as a gap.
 
     Examples
     --------
@@ -97,7 +102,7 @@ class Ordered(Rule):
             )
 
     def _check(self, columns: Columns) -> None:
-        """Refuse columns that have no common order, or bounds that leave no room."""
+        """Refuse columns that have no common order."""
         described: dict[Hashable, Any]
         described = {n: columns[n] for n in self.names if n in columns}
         if 0 < len(described) < len(self.names):
@@ -114,36 +119,158 @@ class Ordered(Rule):
                 f" Datetime. Got {_kinds(described.values())}; describe them alike, or"
                 " leave one out."
             )
-        # The highest low so far, and its column.
-        highest: tuple[float, Hashable] = (-math.inf, None)
-        for name, column in described.items():
-            highest = max(highest, (number_of(column.low), name), key=itemgetter(0))
-            if highest[0] > number_of(column.high):
-                raise InvalidSchemaError(
-                    f"The rule {self} needs bounds that leave room for it, but 'low' of"
-                    f" {highest[1]!r} is above 'high' of {name!r}. Correct the bounds,"
-                    " or the order."
-                )
+
+
+_SIGNS = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: None}
+TIMES = ("datetime", "timedelta")  # kinds whose values are seconds
+
+
+def as_written(found: Floats, a: Floats, b: Floats, exact: float, sign: object) -> Any:  # noqa: ANN401
+    """Round what comes of numbers with decimals to as many as it has."""
+    both = [decimals_of(x, exact, MOST_STATED_DECIMALS) for x in (a, b)]
+    digits = np.add(*both) if sign is np.multiply else np.maximum(*both)
+    written = np.rint(found * 10.0**digits) / 10.0**digits
+    return np.where(digits <= MOST_STATED_DECIMALS, written, found)
+
+
+def _applied(sign: np.ufunc | None, a: Floats, b: Floats) -> Any:  # noqa: ANN401
+    """Apply a sign of an expression; what is divided by 0 is missing."""
+    if sign is None:
+        return np.where(b == 0, np.nan, a / b)
+    return as_written(sign(a, b), a, b, np.finfo(float).eps, sign)
+
+
+def _years(seconds: Floats) -> Floats:
+    """Return times as years, whose difference is rounded down to completed ones."""
+    days = pd.DatetimeIndex((seconds // SECONDS_OF["D"]).astype("M8[D]"))
+    return np.asarray(days.year + (32 * days.month + days.day) / 512, dtype=float)
+
+
+def computed(rule: Computed, kind: Kind, read: _Make, *, whole: bool) -> Any:  # noqa: ANN401
+    """Return the column of a rule, of some kind; not finite where it is missing.
+
+    `read` returns the kind of a column and its values: times in seconds, in UTC.
+    Numbers are rounded if `whole`, those of a unit down.
+    """
+    seconds, years = SECONDS_OF.get(rule.unit or "s", 1.0), rule.unit == "Y"
+
+    def leaf(name: Hashable) -> Any:  # noqa: ANN401
+        own, found = read(name)
+        if own not in TIMES:
+            return found
+        return _years(found) if years else found / seconds
+
+    with np.errstate(all="ignore"):
+        found = rule._folded(leaf, _applied)
+        if kind in TIMES:
+            return found * seconds
+        if whole and rule.unit is not None and not years:  # of microseconds it is exact
+            found = np.rint(found * seconds * 1e6) / (seconds * 1e6)
+        down = years or (whole and rule.unit is not None)
+        return np.floor(found) if down else np.rint(found) if whole else found
+
+
+class Computed(Rule):
+    """What the kinds of rules share by which a column is computed from others."""
+
+    words: str  # what the column is
+    unit: str | None = None
+
+    def _folded(self, leaf: _Make, combine: _Make) -> Any:  # noqa: ANN401
+        """Combine, sign by sign, numbers and what a function makes of names."""
+        raise NotImplementedError
+
+    def _check(self, columns: Columns) -> None:
+        """Refuse columns of no numbers."""
+        own: list[Any] = [columns[name] for name in self.names if name in columns]
+        if not {*map(type, own)} <= {Continuous, Datetime}:
+            raise InvalidSchemaError(
+                f"The columns of the rule {self} must be Continuous or Datetime. Got"
+                f" {_kinds(own)}; describe them so, or drop the rule."
+            )
 
 
 @dataclass(frozen=True, repr=False)
-class SumOf(Rule):
-    """A column that is the sum of others, and missing where one of them is.
+class Derived(Computed):
+    """A column that is computed from others, such as the length of a stay.
 
-    It is computed from its parts, and costs no budget.
+    It costs no budget, and is missing where another one is, or is divided by 0.
+
+    Parameters
+    ----------
+    name : column name
+        A column of numbers, durations or times, described or not; its bounds do not
+        matter. Whole numbers are rounded, those of a unit down, as by ``.dt.days``.
+        Other decimals are those that are described, or that come of the others.
+    expression : str
+        Of names, numbers, ``+ - * /`` and brackets. Names that are no identifiers of
+        Python are in backticks, as in "`unit price` * count". It is parsed, not run.
+    unit : {"Y", "D", "h", "min", "s"} or None, default=None
+        In which times and durations are numbers; needed where numbers come of them. "Y"
+        is of two dates the completed years, as of an age.
+
+    See Also
+    --------
+    SumOf : A column that is the sum of others.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Derived
+    >>> Derived("stay", "discharge - admission", unit="D")
+    Derived('stay', 'discharge - admission', unit='D')
+    """
+
+    tag = "derived"
+    name: Hashable
+    expression: str
+    _: KW_ONLY
+    unit: Literal["Y", "D", "h", "min", "s"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit not in (None, "Y", *SECONDS_OF):
+            raise wrong("The 'unit' of Derived must be Y, D, h, min or s", self.unit)
+        found: list[Hashable] = []
+        unread = SyntaxError, TypeError, ValueError, RecursionError, MemoryError
+        try:
+            self._folded(found.append, lambda *_: None)
+        except unread as error:
+            what = "The 'expression' of Derived must be of names of columns, numbers,"
+            raise wrong(f"{what} + - * / and brackets", self.expression) from error
+        given = self.name, *dict.fromkeys(found)
+        names = names_of("columns", type(self).__name__, given, 2)
+        self._set(names=names, derived=(self.name,), words=self.expression)
+
+    def _folded(self, leaf: _Make, combine: _Make) -> Any:  # noqa: ANN401
+        def visit(node: ast.expr) -> Any:  # noqa: ANN401
+            match node:
+                case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
+                    return combine(_SIGNS[type(sign)], visit(left), visit(right))
+                case ast.UnaryOp(ast.USub(), operand):
+                    return combine(np.subtract, np.zeros(1), visit(operand))
+                case ast.Name(name) | ast.Constant(str(name)):
+                    return leaf(name)
+                case ast.Constant(int() | float() as x) if family(x) == "number":
+                    return np.array([float(x)])
+            raise ValueError("another sign")
+
+        quoted = re.sub("`([^`]*)`", lambda name: repr(name[1]), self.expression)
+        return visit(ast.parse(quoted.strip(), mode="eval").body)
+
+
+@dataclass(frozen=True, repr=False)
+class SumOf(Computed):
+    """A column that is the sum of others, as a `Derived` one; they have any names.
 
     Parameters
     ----------
     total : column name
-        A `Continuous` column. Its bounds hold every sum of numbers within the bounds of
-        the parts, and it is nullable if a part is.
+        A column of numbers.
     parts : sequence of column names
-        Two or more other `Continuous` columns. If the total has `decimals` or is
-        `integer`, they have no more decimals.
+        Two or more other columns.
 
     See Also
     --------
-    Determines : A column that another one decides.
+    Derived : A column that is computed from others.
 
     Examples
     --------
@@ -159,34 +286,11 @@ class SumOf(Rule):
     def __post_init__(self) -> None:
         parts = names_of("parts", type(self).__name__, self.parts, 2)
         names = names_of("columns", type(self).__name__, [self.total, *parts], 3)
-        self._set(parts=parts, names=names, derived=(self.total,))
+        words = f"the sum of {', '.join(map(repr, parts))}"
+        self._set(parts=parts, names=names, derived=(self.total,), words=words)
 
-    def _check(self, columns: Columns) -> None:
-        """Refuse a total that cannot hold every sum."""
-        described: list[Any] = [columns[name] for name in self.names]
-        if not all(isinstance(column, Continuous) for column in described):
-            raise InvalidSchemaError(
-                f"The columns of the rule {self} must be Continuous. Got"
-                f" {_kinds(described)}; describe them so, or drop the rule."
-            )
-        total, *parts = described
-        low, high = map(sum, zip(*(part.ends for part in parts), strict=True))
-        # Of whole numbers a sum may be one that no float is near.
-        near = max(-low, high) <= sys.float_info.max
-        room = EXCESS * abs(low) + EXCESS * abs(high) if near else 0.0
-        if low < total.ends[0] - room or high > total.ends[1] + room:
-            raise InvalidSchemaError(
-                f"The bounds of {self.total!r} must hold every sum that the bounds of"
-                f" its parts allow, {low!r} to {high!r}. Got {total.low!r} to"
-                f" {total.high!r}; widen them, which costs nothing, or narrow those of"
-                " the parts."
-            )
-        if any(part.nullable for part in parts) and not total.nullable:
-            raise InvalidSchemaError(
-                f"The total {self.total!r} of the rule {self} is missing where a part"
-                " is, and a part is nullable. Set nullable=True for the total too."
-            )
-        check_decimals(self, columns)
+    def _folded(self, leaf: _Make, combine: _Make) -> Any:  # noqa: ANN401
+        return reduce(partial(combine, np.add), map(leaf, self.parts))
 
 
 @dataclass(frozen=True, repr=False)
@@ -299,7 +403,7 @@ class Determines(Rule):
             if isinstance(decided, Continuous):
                 number = isinstance(value, int | float) and not isinstance(value, bool)
                 fits = number and decided.ends[0] <= value <= decided.ends[1]
-                most = _stated_decimals(decided)
+                most = stated_decimals(decided)
                 if fits and most is not None:
                     numbers = np.array([float(value)])
                     fits = decimals_of(numbers, sys.float_info.epsilon, most)[0] <= most
@@ -317,36 +421,16 @@ class Determines(Rule):
 
 
 RULES: dict[str, type[Rule]] = {
-    kind.tag: kind for kind in (Ordered, SumOf, MissingTogether, Determines)
+    kind.tag: kind for kind in (Ordered, Derived, SumOf, MissingTogether, Determines)
 }
 
 
-def check_decimals(
-    rule: SumOf, columns: Columns, whole: Collection[Hashable] = ()
-) -> None:
-    """Refuse a total of other decimals than its parts; those in `whole` have none."""
-    decimals = {
-        name: 0 if name in whole else _stated_decimals(columns[name])
-        for name in rule.names
-    }
-    most = decimals.pop(rule.total)
-    if most is None:  # not stated, or as many as the dtype has
-        return
-    for name, found in decimals.items():
-        if found is None or found > most:
-            got = "none stated" if found is None else found
-            raise InvalidSchemaError(
-                f"The total {rule.total!r} has {most} decimals, so its parts must"
-                f" state at most as many. Got {got} for {name!r}; state it by"
-                " decimals= or integer=True, or leave out those of the total."
-            )
-
-
-def _stated_decimals(column: Any) -> int | None:  # noqa: ANN401 - a Continuous
+def stated_decimals(column: object, kind: Kind = "continuous") -> int | None:
     """Return the decimals that a column is described with, None if not in number."""
-    if column.integer:
+    if kind == "integer" or getattr(column, "integer", False):
         return 0
-    return column.decimals if isinstance(column.decimals, int) else None
+    decimals = getattr(column, "decimals", None)
+    return decimals if isinstance(decimals, int) else None
 
 
 def names_of(
@@ -378,10 +462,10 @@ def checked_rules(
     found: tuple[Rule, ...] = tuple(cast("Iterable[Any]", rules))
     for rule in found:
         if not isinstance(rule, Rule):
-            kinds = "an Ordered, SumOf, MissingTogether or Determines"
+            kinds = "an Ordered, Derived, SumOf, MissingTogether or Determines"
             raise wrong(f"Each of the 'rules' of TableSchema must be {kinds}", rule)
         for name in rule.names:
-            if name not in columns and not isinstance(rule, Ordered):
+            if name not in columns and not isinstance(rule, Ordered | Computed):
                 raise InvalidSchemaError(
                     f"The rule {rule} is about a column {name!r} that the schema does"
                     " not describe. Add it to the columns, or correct its name."

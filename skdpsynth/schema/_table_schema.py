@@ -21,7 +21,6 @@ from skdpsynth.schema._columns import (
     Boolean,
     Categorical,
     Column,
-    Continuous,
     Datetime,
     Identifier,
     Stated,
@@ -55,7 +54,7 @@ _RARE = (
     *("true", "false", "format", "pattern", "regex", "placeholder", "rules"),
     *("strict", "na_values", *_UNIT),
 )
-_RARE_UNIT = (*_RARE, "unit")  # of numbers, of which most are no durations
+_RARE_UNIT = (*_RARE, "unit")  # of all but times
 # The name of a column may be a tuple, too.
 _LISTS = ("categories", "columns", "parts", "rules", "per_unit", "na_values")
 
@@ -112,7 +111,8 @@ def _fields_to_dict(stated: Stated) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for item in fields(stated):  # type: ignore[arg-type]
         value = getattr(stated, item.name)
-        rare = item.name in (_RARE_UNIT if isinstance(stated, Continuous) else _RARE)
+        timed = isinstance(stated, Datetime)
+        rare = item.name in (_RARE if timed else _RARE_UNIT)
         left_out = rare and (value is False or value in (None, ()))
         if left_out or not item.compare:
             continue
@@ -302,8 +302,8 @@ class TableSchema(Stated):
         target. They add up to `n_rows` if both are given; to at most `n_rows` if the
         target is nullable.
     rules : sequence of rules, default=()
-        `Ordered`, `SumOf`, `MissingTogether` or `Determines` objects: what is public
-        across columns, all of them in `columns` but for those of `Ordered`. Every
+        `Ordered`, `Derived`, `SumOf`, `MissingTogether` or `Determines` objects: what
+        is public across columns; those of the last two are all in `columns`. Every
         synthetic row keeps them, and private rows are never compared with them.
     privacy_unit : column name or None, default=None
         The column that identifies whom to protect, such as a patient number: an
@@ -332,7 +332,7 @@ class TableSchema(Stated):
     See Also
     --------
     Continuous, Categorical, Boolean, Datetime, Identifier, Text : Kinds of columns.
-    Ordered, SumOf, MissingTogether, Determines : The kinds of rules.
+    Ordered, Derived, SumOf, MissingTogether, Determines : The kinds of rules.
 
     Examples
     --------

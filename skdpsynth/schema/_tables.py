@@ -27,7 +27,15 @@ from skdpsynth.schema._columns import (
     Unit,
     family,
 )
-from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, Rule, SumOf
+from skdpsynth.schema._rules import (
+    Computed,
+    Determines,
+    MissingTogether,
+    Ordered,
+    Rule,
+    computed,
+    stated_decimals,
+)
 from skdpsynth.utils import FEW_NUMBERS, warn_deprecated
 from skdpsynth.utils.arrays import Bools, Floats
 from skdpsynth.utils.dtypes import (
@@ -310,11 +318,11 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     for rule in schema.rules:
         try:
             own = [_checked_kind(n, df[n], columns.get(n)) for n in rule.names]
+            if isinstance(rule, Ordered) and {*own} & {"categorical", "boolean"}:
+                continue
+            words, rows = broken(rule, df, columns)
         except (KeyError, InvalidSchemaError, InvalidTableError):
             continue  # it is about a column that a fit refuses
-        if isinstance(rule, Ordered) and {*own} & {"categorical", "boolean"}:
-            continue
-        words, rows = broken(rule, df, columns)
         found += [(None, words, rows)] * (rows > 0)
     if schema.n_rows not in (None, len(df)):
         found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
@@ -335,7 +343,8 @@ def _in_column(
     except (InvalidSchemaError, InvalidTableError) as error:
         yield f"fit refuses: {error}", len(series)
         return
-    if described is None and not is_unit:
+    follows = name in {own for rule in schema.rules for own in rule.derived}
+    if described is None and not is_unit and not follows:
         yield "not declared: measured", len(series)
         if kind == "categorical":
             yield from _rare(series)
@@ -476,15 +485,22 @@ def broken(
             unordered |= values <= last if rule.strict else values < last
             last = np.where(np.isnan(values), last, values)
         return f"not in the order {listed}: gap read as 0", int(unordered.sum())
-    if isinstance(rule, SumOf):  # up to rounding, and missing where a part is
-        total, *parts = map(_numbers, own)
+    if isinstance(rule, Computed):  # up to rounding, and missing where it is
+
+        def read(name: Hashable) -> tuple[Kind, Floats]:
+            kind, found = known_kind(name, df[name].dtype)[0], _numbers(df[name])
+            return kind, found / (1e6 if kind == "datetime" else 1.0)
+
+        (kind, total), *others = map(read, rule.names)
+        most = stated_decimals(columns.get(rule.names[0]), kind)
+        values = computed(rule, kind, read, whole=most == 0)
         exact = max(float(float_info(series.dtype).eps) for series in own)
         with np.errstate(invalid="ignore", over="ignore"):
-            size = np.abs(total) + np.sum(np.abs(parts), axis=0)
-            off = np.abs(total - np.sum(parts, axis=0)) > len(own) * exact * size
-        off |= np.isnan(parts).any(axis=0) != np.isnan(total)
-        listed = ", ".join(map(repr, rule.parts))
-        return f"{rule.total!r} is not the sum of {listed}: computed", int(off.sum())
+            size = np.abs(total) + np.sum([np.abs(part) for _, part in others], axis=0)
+            room = len(own) * exact * size + (0.0 if most is None else 0.5 / 10.0**most)
+            off = np.abs(total - values) > room
+        off |= np.isfinite(values) == np.isnan(total)
+        return f"{rule.names[0]!r} is not {rule.words}: computed", int(off.sum())
     if isinstance(rule, Determines):  # but for categories that are not declared
         (missing, absent), (deciding, decided) = map(is_missing, own), own
         expected = [rule.table.get(key) for key in _plain_values(deciding)]

@@ -46,7 +46,7 @@ from skdpsynth.table._metadata import (
     modelled_columns as modelled_columns,
     rounded as rounded,
 )
-from skdpsynth.table._ordered import Cells as Cells, Gap as Gap
+from skdpsynth.table._ordered import FAR as FAR, Cells as Cells, Gap as Gap
 from skdpsynth.table._sources import (
     agreed_target as agreed_target,
     check_schema as check_schema,

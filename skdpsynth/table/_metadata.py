@@ -8,6 +8,7 @@ rule. Columns that follow from others are computed; `_ordered` has those in an o
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,9 +20,11 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
     SECONDS_OF,
+    TIMES,
     UNREAD,
     Boolean,
     Categorical,
+    Computed,
     Continuous,
     Datetime,
     Determines,
@@ -29,25 +32,26 @@ from skdpsynth.schema import (
     MissingTogether,
     Ordered,
     Rule,
-    SumOf,
     TableSchema,
     Text,
-    check_decimals,
+    computed,
     in_order,
+    stated_decimals,
 )
 from skdpsynth.table._domains import (
     CategoryDomain,
     ColumnDomain,
     NumericDomain,
     declared_domain,
+    is_nullable,
     is_number,
     needs_resolution,
 )
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
-from skdpsynth.table._ordered import Cells, First, Order, nearest
+from skdpsynth.table._ordered import Cells, First, Order
 from skdpsynth.utils import MOST_SHOWN, require
 from skdpsynth.utils.arrays import Floats, Ints
-from skdpsynth.utils.dtypes import EXACT, is_date, same_name
+from skdpsynth.utils.dtypes import EXACT, Kind, is_date, same_name
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,7 @@ class RowRules:
     rules: tuple[Rule | Order, ...] = ()
     domains: Mapping[Hashable, Any] = field(default_factory=dict)
     derived: tuple[ColumnLayout, ...] = ()  # what is computed, in a possible order
+    columns: Mapping[Hashable, ColumnLayout] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -200,17 +205,14 @@ class RowRules:
         for rule in in_order(schema.rules):
             (name,) = rule.derived
             derived.append(columns[name])
-            domain: Any = declared_domain(columns[name], schema)
-            if isinstance(rule, SumOf):
-                parts = [domains[part] for part in rule.parts]
-                if not domain.integer and all(part.integer for part in parts):
-                    most = max(part.decimals for part in parts)
-                    found = domain.with_decimals(most)  # those of its parts
-                    domain = found if max(-found.low, found.high) < EXACT else domain
-            domains[name] = domain
+            of_rule = (
+                _computed_domain if isinstance(rule, Computed) else declared_domain
+            )
+            domains[name] = of_rule(columns[name], schema)
             rules.append(rule)
         used = {name: domains[name] for rule in rules for name in rule.names}
-        made = cls(tuple(rules), used, tuple(derived))
+        own = {name: columns[name] for name in used if name in columns}
+        made = cls(tuple(rules), used, tuple(derived), own)
         # An error for domains of another kind, which a file may hold.
         nothing = np.empty(0), np.empty(0, dtype=bool)
         made.keep(dict.fromkeys([*used, *made.needs], nothing))
@@ -253,14 +255,36 @@ class RowRules:
         for rule in self.rules:
             if isinstance(rule, Order):
                 rule.keep(cells, self.domains)
-            elif isinstance(rule, SumOf):
-                parts = [cells[name] for name in rule.parts]
-                cells[rule.total] = _sum(parts, self.domains[rule.total])
+            elif isinstance(rule, Computed):
+                cells[rule.names[0]] = self._computed(rule, cells)
             elif isinstance(rule, Determines):
                 codes, missing = cells[rule.deciding]
                 # The code of a missing value, -1, is that of the last number.
                 looked_up = self._decided(rule)[codes.astype(np.int64)]
                 cells[rule.decided] = looked_up, missing.copy()
+
+    def _computed(self, rule: Computed, cells: Mapping[Hashable, Cells]) -> Cells:
+        """Return the cells of a column from those of others."""
+
+        def read(name: Hashable) -> tuple[Kind, Floats]:
+            column, (values, missing) = self.columns[name], cells[name]
+            if self.domains[name].step is not None:
+                values = column.from_wall(values)
+            return column.kind, np.where(missing, np.nan, values)
+
+        column, domain = self.columns[rule.names[0]], self.domains[rule.names[0]]
+        whole = domain.integer and domain.step is None and not domain.decimals
+        values = computed(rule, column.kind, read, whole=whole)
+        missing = ~np.isfinite(values)
+        values = np.where(missing, 0.0, values)
+        if domain.step is not None:
+            values = column.to_wall(values)
+        if domain.integer:
+            low, high = domain.bounds  # where numbers are exact
+            written = domain.from_steps(domain.whole_steps(values))
+            inside = (low <= values) & (values <= high)
+            values = np.where(inside, written, values)
+        return values + 0.0, missing
 
     def alike(self, name: Hashable) -> list[Ints]:
         """Group the categories of a column by each column that they decide."""
@@ -309,7 +333,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     f" {described.high!r}; correct them, or convert the column."
                 )
         gaps: list[ColumnLayout] = []  # columns that come out missing
-        if isinstance(rule, Ordered):
+        if isinstance(rule, Ordered | Computed):
             for column in own:
                 listed = column.kind in ("categorical", "boolean")
                 if listed or column is layout.label_column:
@@ -318,6 +342,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                         f" categories or labels in {column.name!r}; convert it, or"
                         " leave it out."
                     )
+        if isinstance(rule, Ordered):
             # Rounded differently, values could be out of order.
             fine = [_fineness(c, schema) for c in own if c.dtype is not None]
             kinds, units = {kind for kind, _ in fine}, {unit for _, unit in fine}
@@ -329,24 +354,21 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     " one time zone, and of one unit unless a unit is stated in the"
                     f" schema. Got {dtypes}; convert them."
                 )
-            Order.of(rule, layout, schema).check_room(schema)
-        elif isinstance(rule, SumOf):
-            for column in own:
-                if column.kind == "timedelta":
-                    raise InvalidSchemaError(
-                        f"The columns of the rule {rule} must be numbers. Got durations"
-                        f" in {column.name!r}; convert them by .dt.total_seconds()."
-                    )
-            whole = [column.name for column in own if column.kind == "integer"]
-            check_decimals(rule, schema.columns, whole)
-            total: Any = schema.columns[rule.total]
-            if own[0].kind == "integer" and max(-total.low, total.high) >= EXACT:
+        elif isinstance(rule, Computed):
+            kinds, kind = {column.kind for column in own[1:]}, own[0].kind
+            years, timed = rule.unit == "Y", not kinds.isdisjoint(TIMES)
+            fits = not years if kind in TIMES else timed == (rule.unit is not None)
+            fits &= not (years and "timedelta" in kinds)
+            if not fits or (kind == "integer" and own[0].limits[1] < 2**31 - 1):
                 raise InvalidSchemaError(
-                    f"The bounds of a total of whole numbers must be below 2**53. Got"
-                    f" {total.low!r} and {total.high!r} for {rule.total!r}; narrow"
-                    " them, or drop the rule."
+                    f"The rule {rule} must give what its column holds, which is {kind},"
+                    f" of dtype {own[0].dtype}. Times and durations are numbers by a"
+                    " unit (years: times alone), other numbers have none, and whole"
+                    " ones 32 bits. Correct the unit, or convert columns."
                 )
-            gaps = own[:1] if any(nullable[1:]) else []
+            divided = "/" in getattr(rule, "expression", "")
+            missing = divided or any(is_nullable(part, schema) for part in own[1:])
+            gaps = own[:1] if missing else []
         elif isinstance(rule, Determines):
             decided = own[1]
             values = rule.table.values() if decided.kind == "integer" else ()
@@ -368,6 +390,21 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                 )
 
 
+def _computed_domain(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
+    """Return what a computed column can hold: what its dtype can, as is described."""
+    spec: Any = schema.kinds.get(column.name)
+    decimals = stated_decimals(spec, column.kind)
+    most = (
+        sys.float_info.max / 4.0 if decimals is None else EXACT / 10.0**decimals - 1.0
+    )
+    low, high = np.clip(column.limits, -most, most).tolist()
+    domain = NumericDomain(low, high, False, False, column.can_be_missing)
+    step = SECONDS_OF.get("D" if is_date(column.dtype) else getattr(spec, "unit", ""))
+    if step is not None:
+        return domain.with_step(step, low // step, high // step)
+    return domain if decimals is None else domain.with_decimals(decimals)
+
+
 def _fineness(column: ColumnLayout, schema: TableSchema) -> tuple[str, str]:
     """Return of what kind numbers are, and how they are rounded; "" if they are not."""
     if column.kind in ("datetime", "timedelta"):
@@ -377,14 +414,6 @@ def _fineness(column: ColumnLayout, schema: TableSchema) -> tuple[str, str]:
     storage = column.storage
     is_exact = storage.kind != "f" or storage.itemsize == np.float64().itemsize
     return "number", "double" if is_exact else storage.name
-
-
-def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:
-    """Add parts; a total is missing where a part is."""
-    missing = np.logical_or.reduce([gone for _, gone in parts])
-    values = np.sum([np.where(missing, 0.0, own) for own, _ in parts], axis=0)
-    values = np.clip(nearest(values, total), *total.bounds)  # rounding may pass one
-    return values + 0.0, missing
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import (
-    MOST_DECIMALS,
-    MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
+    TIMES,
     Continuous,
     Ordered,
     TableSchema,
+    as_written,
 )
 from skdpsynth.table._domains import (
     NumericDomain,
@@ -41,15 +41,11 @@ from skdpsynth.table._layout import (
     numeric_values,
 )
 from skdpsynth.utils.arrays import Bools, Floats
-from skdpsynth.utils.dtypes import (
-    EXACT,
-    Kind,
-    decimals_of,
-    float_info,
-    is_date,
-    is_missing,
-)
+from skdpsynth.utils.dtypes import EXACT, Kind, float_info, is_date
 
+_DAY = SECONDS_OF["D"]
+# Of such gaps times of day say more than the length: shifts and rides are shorter.
+FAR = _DAY / 2
 # Of a column its numbers or codes of categories (-1: missing), and where it is missing.
 Cells = tuple[Floats, Bools]
 
@@ -60,11 +56,6 @@ class Member:
 
     column: ColumnLayout
     domain: Any  # a `NumericDomain`
-
-    @property
-    def is_time(self) -> bool:
-        """Whether its numbers are seconds."""
-        return self.column.kind in ("datetime", "timedelta")
 
     @property
     def step(self) -> float | None:
@@ -95,9 +86,6 @@ class Member:
     def after(self, values: Floats, *, strict: bool) -> Floats:
         """Return the least number of the grid that may follow each value."""
         values = self.begun(values)
-        if strict and self.domain.integer:
-            steps = np.floor(self.domain.to_steps(values) + ROUNDING)
-            return self.domain.from_steps(steps + 1) + 0.0
         return _up(values + strict * self._apart(values), self.domain)
 
     def before(self, values: Floats, *, strict: bool) -> Floats:
@@ -108,35 +96,46 @@ class Member:
 
     def _apart(self, values: Floats) -> Floats:
         """Return by how much two values differ at least that come out as two."""
-        if self.domain.integer:
-            return np.full(values.shape, self.domain.from_steps(1.0))
         kind = float_info(self.column.dtype).dtype
         size = np.where(np.isfinite(values), np.abs(values), 0.0).astype(kind)
-        tick = 1.0 / min(PER_SECOND[self.column.unit], 10**6) if self.is_time else 0.0
+        fine = self.column.kind in TIMES and self.step is None
+        tick = 1.0 / min(PER_SECOND[self.column.unit], 10**6) if fine else 0.0
         return 4.0 * np.maximum(np.spacing(size).astype(np.float64), tick)
 
 
 @dataclass(frozen=True)
 class Gap(StandIn):
-    """The last of some columns, less the last present value of those before it."""
+    """The last of some columns, less the last present value before; 0 if none is.
+
+    Of times that are far apart it is counted from the midnight before, so that its time
+    of day is that of the later column, whatever the earlier one's is.
+    """
 
     @property
     def limits(self) -> tuple[float, float]:
-        """From 0 on."""
-        return 0.0, super().limits[1]
+        """From 0 on; of one column it is 0."""
+        return 0.0, super().limits[1] * (len(self.members) > 1)
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether the later column has a time of day."""
+        own = self.members[-1]
+        return own.column.kind == "datetime" and own.step != _DAY
+
+    def start(self, last: Floats, gaps: Floats) -> Floats:
+        """Return what gaps are counted from, by their length."""
+        begun = self.members[-1].begun(last)
+        far = (gaps >= FAR) & self.has_clock
+        return np.where(far, np.floor(last / _DAY) * _DAY, begun)
 
     def read(self, frame: pd.DataFrame) -> pd.Series:
         *before, (values, missing) = [member.read(frame) for member in self.members]
-        last, none = _last(before)
-        last = self.members[-1].begun(last)
+        last, none = _last(before) if before else (values, missing)
         with np.errstate(over="ignore"):
+            last = self.start(last, values - self.start(last, np.zeros(1)))
             gaps = np.where(none, 0.0, np.maximum(values - last, 0.0))
-            # Of decimals the difference is a decimal.
             exact = max(float_info(member.column.dtype).eps for member in self.members)
-            both = [decimals_of(x, exact, MOST_STATED_DECIMALS) for x in (values, last)]
-            scale = 10.0 ** np.maximum(*both)
-            written = np.rint(gaps * scale) / scale
-        gaps = np.where(scale <= 10.0**MOST_STATED_DECIMALS, written, gaps)
+            gaps = as_written(gaps, values, last, float(exact), np.subtract)
         gaps = np.minimum(gaps, sys.float_info.max)
         return replace(self, can_be_missing=True).to_series(gaps, missing)
 
@@ -145,7 +144,7 @@ class Gap(StandIn):
 class First(StandIn):
     """The first present value of some columns, in the place of the first of these.
 
-    Rows without any are not counted; the gaps to it and `Absent` are missing there.
+    Rows without any are not counted; the gaps to it are missing there.
     """
 
     def read(self, frame: pd.DataFrame) -> pd.Series:
@@ -153,20 +152,6 @@ class First(StandIn):
         values, missing = _last(backwards)
         values = self.from_wall(values)
         return replace(self, can_be_missing=True).to_series(values, missing)
-
-
-@dataclass(frozen=True)
-class Absent(StandIn):
-    """Zero, and missing where a column is."""
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """It is 0."""
-        return 0.0, 0.0
-
-    def read(self, frame: pd.DataFrame) -> pd.Series:
-        missing = is_missing(frame[self.members[0].column.name])
-        return self.to_series(np.zeros(len(frame)), missing)
 
 
 @dataclass(frozen=True)
@@ -193,16 +178,15 @@ class Order:
             described = first.name in schema.columns
             known = NumericDomain(0.0, 0.0, False, True, True) if described else None
             as_first = None, members[:1], known
-            absent = [Absent(name, pd.Int64Dtype(), "integer", True, *as_first)]
+            absent = [Gap(name, pd.Int64Dtype(), "integer", True, *as_first)]
             name = _free(" or ".join(map(str, rule.names)), columns)
             domain = members[0].domain
             domain = None if domain is None else replace(domain, nullable=False)
             stated = first, members, domain, needs_resolution(first, schema)
             first = First(name, first.dtype, first.kind, False, *stated)
         gaps = [
-            _gap_of(_free(f"{after.name} minus {before.name}", columns), *known)
-            for n, (before, after) in enumerate(pairwise(own), start=2)
-            for known in [(members[:n], rule.strict, schema)]
+            _gap_of(_free(f"{b.name} minus {a.name}", columns), members[:n], schema)
+            for n, (a, b) in enumerate(pairwise(own), start=2)
         ]
         return cls(rule, members, (first, *gaps, *absent))
 
@@ -245,15 +229,17 @@ class Order:
         ceilings = self._ceilings(members, missing)
         last = lowest = np.full(missing.shape[1], -np.inf)
         for n, (member, (values, _)) in enumerate(zip(members, drawn, strict=False)):
-            column, domain = member.column, members[n].domain
-            if n:
-                values = member.begun(last) + values
+            column, domain, gap = member.column, member.domain, self.modelled[n]
+            if isinstance(gap, Gap):
+                values = gap.start(last, values) + values
             elif domain.step is None:
                 values = column.to_wall(values)
             last = np.where(missing[n] & (n > 0), last, values)
             least = member.after(lowest, strict=self.rule.strict)
-            kept = np.clip(nearest(values, domain), *member.ends)
-            kept = np.minimum(np.maximum(kept, least), ceilings[n])
+            if domain.integer:
+                values = domain.from_steps(domain.whole_steps(values))
+            kept = np.maximum(np.clip(values, *member.ends), least)
+            kept = np.minimum(kept, ceilings[n]) + 0.0
             utc = column.from_wall(kept)
             if column.zone is not None:  # an hour that clocks leave out is none
                 kept = column.to_wall(utc)
@@ -261,32 +247,17 @@ class Order:
             kept = utc if domain.step is None else kept
             cells[column.name] = kept, missing[n]
 
-    def check_room(self, schema: TableSchema) -> None:
-        """Refuse bounds without room once numbers are as coarse as they may be."""
-        # Decimals that are not stated are measured, so room must not depend on them.
-        members = []
-        for column, domain in ((m.column, m.domain) for m in self.members):
-            if domain is None:
-                return
-            for decimals in range(
-                (MOST_DECIMALS + 1) * needs_resolution(column, schema)
-            ):
-                coarse = domain.with_decimals(decimals)
-                if coarse.low / 10.0**decimals <= domain.high:  # as a fit accepts it
-                    domain = coarse
-                    break
-            members.append(Member(column, domain))
-        ceilings = self._ceilings(members, np.zeros((len(members), 1), dtype=bool))
+    def check_room(self) -> None:
+        """Refuse declared bounds without room for the order."""
         lowest = np.full(1, -np.inf)
-        for member, high in zip(members, ceilings, strict=True):
+        for member in self.members if self.members[0].domain else ():
             lowest = member.after(lowest, strict=self.rule.strict)
             lowest = _up(np.maximum(lowest, member.ends[0]), member.domain)
-            if lowest[0] > high[0]:
+            if lowest[0] > member.ends[1]:
                 raise InvalidSchemaError(
                     f"The rule {self.rule} needs bounds that leave room for it among"
                     " the numbers that its columns can hold. Got too little at"
-                    f" {member.column.name!r}; widen the bounds, or state more"
-                    " decimals."
+                    f" {member.column.name!r}; widen the bounds, or correct the order."
                 )
 
     def _ceilings(self, members: Sequence[Member], gone: Bools) -> list[Floats]:
@@ -302,14 +273,12 @@ class Order:
         return found[::-1]
 
 
-def _gap_of(
-    name: str, members: tuple[Member, ...], strict: bool, schema: TableSchema
-) -> Gap:
+def _gap_of(name: str, members: tuple[Member, ...], schema: TableSchema) -> Gap:
     """Return what is public of the gap to the last of some columns."""
     *before, own = members
-    kinds = {member.column.kind for member in members}
+    kinds, timed = {m.column.kind for m in members}, own.column.kind in TIMES
     layout: tuple[Any, Kind] = np.dtype(np.float64), "continuous"
-    if own.is_time:
+    if timed:
         layout = np.dtype("m8[us]"), "timedelta"
     elif kinds == {"integer"}:
         layout = pd.Int64Dtype(), "integer"
@@ -317,6 +286,7 @@ def _gap_of(
     if all(member.domain is not None for member in members):
         low = min(float(member.ends[0]) for member in before)
         width = min(max(float(own.ends[1]) - low, 0.0), sys.float_info.max)
+        width += _DAY * timed
         log = Continuous(0, width / (own.step or 1.0)).resolved_scale() == "log"
         domain = NumericDomain(0.0, width, log, False, nullable)
         if own.step is not None:
@@ -324,8 +294,6 @@ def _gap_of(
         elif all(member.domain.integer for member in members):
             most = max(member.domain.decimals for member in members)
             domain = domain.with_decimals(most)
-        least = float(strict and domain.integer)
-        domain = replace(domain, low=least, high=max(domain.high, least))
     unknown = any(needs_resolution(member.column, schema) for member in members)
     unknown |= domain is None and kinds != {"integer"}
     return Gap(name, *layout, nullable, own.column, members, domain, unknown)
@@ -365,13 +333,6 @@ def _last(cells: Sequence[Cells]) -> Cells:
     for values, missing in cells[1:]:
         last, none = np.where(missing, last, values), none & missing
     return last, none
-
-
-def nearest(values: Floats, domain: NumericDomain) -> Floats:
-    """Return the numbers of a domain's grid that are nearest."""
-    if not domain.integer:
-        return values
-    return domain.from_steps(np.rint(domain.to_steps(values))) + 0.0
 
 
 def _up(values: Floats, domain: NumericDomain) -> Floats:

@@ -28,7 +28,7 @@ from skdpsynth.schema import (
     check_objects,
 )
 from skdpsynth.table._layout import ColumnLayout, TableLayout, is_read
-from skdpsynth.table._metadata import check_rules
+from skdpsynth.table._metadata import check_rules, orders_of
 from skdpsynth.table.csv_files import CsvFile, CsvForm
 from skdpsynth.table.parquet_files import ParquetFiles
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
@@ -254,6 +254,8 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
             continue  # what it does not state is in the way
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
     check_rules(schema, layout)
+    for order in orders_of(layout, schema):  # as stated: what is found may have none
+        order.check_room()
 
 
 def _short_list(names: Any) -> str:  # noqa: ANN401 - any iterable of names

@@ -19,7 +19,15 @@ import pandas as pd
 from dask import dataframe
 from tables import SOURCES, arrow_of, in_files
 
-from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Derived,
+    Ordered,
+    TableSchema,
+)
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -392,6 +400,25 @@ def _others() -> Iterator[OddTable]:
         c=two,
         y=("float64", replace(_NUMBER, nullable=True), measured),
     )
+    # Times in an order, some missing or tied, in the row that is added the other way
+    # round; and a column that is computed from them, but wrong.
+    days = [
+        first + datetime.timedelta(i * i % 97) if i % 7 else None for i in range(30)
+    ]
+    ends = [day and day + datetime.timedelta((i % 5) / 2) for i, day in enumerate(days)]
+    stays = _made(
+        "stays",
+        (last, first, -1e300, 8.0, "v"),
+        a=("datetime64[us]", None, days),
+        b=("datetime64[us]", None, [first, *ends[1:20], *[None] * 10]),
+        days=("float64", None, holed),
+        x=("float64", _NUMBER, longer[:30]),
+        sources=_TYPED,
+    )
+    assert stays.schema is not None
+    rules = [Ordered(["a", "b"]), Derived("days", "x * (b - a)", unit="D")]
+    yield (stays := replace(stays, schema=replace(stays.schema, rules=rules)))
+    yield replace(stays, name="three stays", rows=stays.rows[:3])
     # Columns of one value, of none, and of nothing but empty texts and none.
     digits = Continuous(0, 9, integer=True)
     yield _made(
