@@ -32,14 +32,14 @@ class Histogram:
     edges: Floats  # (n_bins + 1,): strictly increasing, from 0 to 1
     counts: Floats  # (n_bins,): they may be negative
     noise_std: float  # of one count
-    # Rows in no interval; the density is of the others.
-    zero: float = 0.0
-    missing: float = 0.0
+    # Rows in no interval, of values with a cell of their own, and last missing ones;
+    # the density is of the others.
+    beside: tuple[float, ...] = ()
 
     @property
     def total(self) -> float:
         """Number of rows that were counted."""
-        return float(self.counts.sum()) + self.zero + self.missing
+        return sum(self.beside, start=float(self.counts.sum()))
 
     def overlap(self, cells: Floats) -> Floats:
         """Share of each cell that lies in each bin, shape (n_bins, n_cells)."""

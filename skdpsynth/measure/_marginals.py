@@ -65,10 +65,10 @@ def histograms(answer: Measurement, size: float) -> dict[int, Histogram]:
     of_columns, counts = {}, counts_of(answer, size)
     for j, edges in answer.query.edges.items():
         bins, rest = np.split(counts[j], [len(edges) - 1])
-        nullable = answer.query.domains[j].nullable
-        missing = float(rest[-1]) if nullable else 0.0
-        zero = float(rest[0]) if len(rest) > nullable else 0.0
-        of_columns[j] = Histogram(edges, bins, answer.noise_std, zero, missing)
+        own, nullable = rest.tolist(), answer.query.domains[j].nullable
+        missing = own.pop() if nullable else 0.0
+        beside = *(own or [0.0]), missing
+        of_columns[j] = Histogram(edges, bins, answer.noise_std, beside)
     return of_columns
 
 
@@ -88,9 +88,9 @@ def flat_marginals(
             row.append(MarginalTransform.of_categories(domain, even, missing=missing))
         else:
             cells = domain.snap(np.linspace(0.0, 1.0, n_cells + 1))
-            zero = part * (domain.zero is not None)
+            own = [part / max(len(domain.own), 1)] * len(domain.own)
             given = domain, cells, np.diff(cells)
-            row.append(MarginalTransform.numeric(*given, zero=zero, missing=missing))
+            row.append(MarginalTransform.numeric(*given, own=own, missing=missing))
     return [list(row) for _ in range(n_classes)]
 
 
@@ -175,7 +175,7 @@ def estimate(
         # lost.
         if domain.released and domain.n_numbers <= FEW_NUMBERS:
             shares = _without_ends(finest, edges, shares)
-        beside = [{"zero": a, "missing": b} for a, b in atoms[j].tolist()]
+        beside = [{"own": own, "missing": gone} for *own, gone in atoms[j].tolist()]
         columns.append(
             [
                 MarginalTransform.numeric(domain, edges, of_class, **rest)
@@ -289,22 +289,25 @@ def _shrunk(counts: Floats, stds: Floats) -> Floats:
 
 
 def _atoms(domain: ColumnDomain, rounds: list[list[Histogram]]) -> Floats:
-    """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
+    """Shares of what is beside the histograms of each class, (n_classes, n_beside).
 
-    All classes together say whether there are zeros, and draw uncertain shares to them.
+    All classes together say whether there are such values, and draw uncertain shares to
+    those of all.
     """
-    noisy, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
+    noisy, variances = [], np.empty(len(rounds))
     counts = np.array([parts[-1].total for parts in rounds])
     for c, parts in enumerate(rounds):
         weights = [1.0 / max(part.noise_std, LEAST_NOISE) ** 2 for part in parts]
-        atoms = [(part.zero, part.missing) for part in parts]
-        noisy[c] = np.average(atoms, axis=0, weights=weights)
+        beside = [part.beside for part in parts]
+        noisy.append(np.average(beside, axis=0, weights=weights))
         variances[c] = 1.0 / sum(weights)
-    real = noisy[:, 0].sum() > LIKELY * math.sqrt(float(variances.sum()))
-    noisy[:, 0] *= real and getattr(domain, "zero", None) is not None
-    noisy[:, 1] *= domain.nullable
-    every = np.column_stack((noisy, counts - noisy.sum(axis=1)))
-    return shrunk_distributions(every, np.sqrt(variances))[:, :2]
+    own = np.array(noisy)
+    real = own.sum(axis=0) > LIKELY * math.sqrt(float(variances.sum()))
+    real &= bool(getattr(domain, "own", ()))
+    real[-1] = domain.nullable
+    own *= real
+    every = np.column_stack((own, counts - own.sum(axis=1)))
+    return shrunk_distributions(every, np.sqrt(variances))[:, :-1]
 
 
 def _category_marginals(

@@ -66,6 +66,7 @@ from skdpsynth.schema import (
 )
 from skdpsynth.table import (
     FINEST,
+    MISSING,
     CategoryDomain,
     ColumnDomain,
     ColumnLayout,
@@ -73,6 +74,7 @@ from skdpsynth.table import (
     NumericDomain,
     OuterShares,
     day_parts,
+    in_units,
     names_read,
     needs_resolution,
     numeric_values,
@@ -428,6 +430,14 @@ class UnsureRanges(Ranges):
 # --- Resolutions --------------------------------------------------------------------
 
 
+def _usual_values(
+    series: pd.Series, column: ColumnLayout, domain: NumericDomain
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return what `wall_values` does, special values as missing; private."""
+    values, missing = wall_values(series, column, domain)
+    return values, missing | (domain.codes(values) > MISSING)
+
+
 def has_many_numbers(domain: Domain) -> bool:
     """Return whether a domain has more numbers than a few codes would."""
     return isinstance(domain, NumericDomain) and domain.n_numbers > FEW_NUMBERS
@@ -498,7 +508,7 @@ class Resolutions(ColumnStep):
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
-        values, missing = numeric_values(series, column)
+        values, missing = _usual_values(series, column, domain)
         if column.kind == "datetime":
             missing = missing | (values < domain.low) | (values > domain.high)
             values = column.to_wall(values)
@@ -545,9 +555,7 @@ class Resolutions(ColumnStep):
         if not known:
             return domain
         if timed:
-            step = [*SECONDS_OF.values()][place]
-            ends = column.to_wall(np.array([domain.low, domain.high])) / step
-            return domain.with_step(step, *map(float, np.floor(ends)))
+            return in_units(column, domain, [*SECONDS_OF.values()][place])
         decimals = place - tens
         if column.kind == "timedelta" and decimals <= 0:
             return domain.with_unit(_UNITS[-decimals])
@@ -612,7 +620,7 @@ class Remainders(ColumnStep):
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
-        values, missing = wall_values(series, column, domain)
+        values, missing = _usual_values(series, column, domain)
         steps, period = domain.whole_steps(values), n // 2
         outside = (steps < domain.low) | (steps > domain.high) | missing
         if domain.step is None:
@@ -706,16 +714,15 @@ class FrequentValues(ColumnStep):
 def _keys(frame: pd.DataFrame, known: Domains) -> Iterator[tuple[Floats, Ints]]:
     """Yield of each column what can be frequent, and its buckets; private.
 
-    Steps, or floats; not missing ones, those out of range, and zeros that are counted
-    anyway.
+    Steps, or floats; not missing ones, those out of range, and what is counted anyway:
+    zeros and special values.
     """
     for column, domain in known.items():
         assert isinstance(domain, NumericDomain)
-        values, missing = wall_values(column.read(frame), column, domain)
+        values, beside = wall_values(column.read(frame), column, domain)
+        beside |= domain.codes(values) > 0
         values = domain.whole_steps(values) if domain.integer else values
-        inside = (values >= domain.low) & (values <= domain.high) & ~missing
-        if domain.zero is not None:
-            inside &= values != 0
+        inside = (values >= domain.low) & (values <= domain.high) & ~beside
         keys = values[inside] + 0.0
         yield keys, (hash_array(keys) % _BUCKETS).astype(np.intp)
 
@@ -808,16 +815,13 @@ def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
     """Return a domain of times on their clock: in units, or in small steps."""
     if domain.step is not None:
         return domain
-    low, high = column.to_wall(np.array(domain.bounds)).tolist()
-    low, high = -(-low // FINEST), high // FINEST
+    fine = in_units(column, replace(domain, frequent=()), FINEST)
     values, shares = np.array(domain.frequent).reshape(-1, 2).T
-    steps = np.clip(column.to_wall(values) // FINEST, low, high)
+    steps = np.clip(column.to_wall(values) // FINEST, fine.low, fine.high)
     steps, place = np.unique(steps, return_inverse=True)  # two may share one
     shares = np.bincount(place, shares, len(steps))
     known = tuple(zip(steps.tolist(), shares.tolist(), strict=True))
-    return replace(
-        domain, low=low, high=high, integer=True, step=FINEST, frequent=known
-    )
+    return replace(fine, frequent=known)
 
 
 def _usual_steps(
@@ -826,7 +830,7 @@ def _usual_steps(
     """Return times in steps, those of a day, and what is left out; private."""
     domain = _in_steps(column, domain)
     assert domain.step is not None
-    values, missing = wall_values(series, column, domain)
+    values, missing = _usual_values(series, column, domain)
     steps = domain.whole_steps(values)
     outside = (steps < domain.low) | (steps > domain.high) | missing
     alone = [value for value, share in domain.frequent if share > RARE]

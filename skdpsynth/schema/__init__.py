@@ -38,6 +38,7 @@ from skdpsynth.schema._columns import (
     is_missing,
     is_object,
     kind_of_dtype,
+    number_of,
     plain,
     same_name,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "is_missing",
     "is_object",
     "kind_of_dtype",
+    "number_of",
     "plain",
     "same_name",
     "to_text",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skdpsynth.measure import RARE, TableModel
 from skdpsynth.synthesizers._initial import CELLS
-from skdpsynth.table import MISSING, ZERO, MarginalTransform, NumericDomain, PrivateRows
+from skdpsynth.table import MISSING, MarginalTransform, NumericDomain, PrivateRows
 from skdpsynth.utils import in_chunks
 
 _MOST = 3.0  # log odds that one column can give
@@ -94,12 +94,12 @@ class Evidence:
         if not isinstance(self._model.metadata.domains[j], NumericDomain):
             return category_codes[:, j].astype(np.int64)
         cells = np.minimum((uniforms[:, j] * CELLS).astype(np.int64), CELLS - 1)
-        cells = np.where(category_codes[:, j] == ZERO, CELLS, cells)
+        cells = np.where(category_codes[:, j] > 0, CELLS, cells)
         return np.where(category_codes[:, j] == MISSING, CELLS + 1, cells)
 
 
 def _masses(column: MarginalTransform) -> NDArray[np.float64]:
-    """Return the probability of every cell; zero, other and missing values have one."""
+    """Return the probability of every cell; zero, missing and such values have one."""
     present = 1.0 - column.missing
     if not isinstance(column.domain, NumericDomain):
         masses = np.zeros(len(column.domain.categories) + 2)
@@ -109,13 +109,10 @@ def _masses(column: MarginalTransform) -> NDArray[np.float64]:
     masses = np.zeros(CELLS + 2)
     edges = np.linspace(0.0, 1.0, CELLS + 1)
     masses[:CELLS] = np.diff(np.interp(edges, column.points, column.cumulative))
-    doubled = np.flatnonzero(np.diff(column.points) == 0)
-    if len(doubled):  # the jump at an exact zero
-        first = doubled[0]
-        zero = column.cumulative[first + 1] - column.cumulative[first]
-        cell = min(int(column.points[first] * CELLS), CELLS - 1)
-        masses[cell] = max(masses[cell] - zero, 0.0)
-        masses[CELLS] = zero
+    for own, below, up_to in column.jumps():
+        cell = min(int(own.position * CELLS), CELLS - 1)
+        masses[cell] = max(masses[cell] - (up_to - below), 0.0)
+        masses[CELLS] += up_to - below
     masses[:-1] *= present
     masses[-1] = column.missing
     return masses
