@@ -30,6 +30,7 @@ from skdpsynth.measure._shares import (
     LIKELY,
     LITTLE,
     N_CELLS,
+    QUARTER,
     RARE,
     ROWS_FROM,
     SMALL_SHARE,
@@ -139,7 +140,11 @@ def estimate(
     # classifier more than real ones help it.
     fit, masses = fit_spiked if len(cells) < WIDE else fit_smooth, []
     grids = [*cells.values()]
-    even = [getattr(domains[j], "outer", None) is not None for j in cells]
+    even = [
+        getattr(domains[j], "outer", None) is not None
+        or is_thin([own[-1] for own in parts[j]])
+        for j in cells
+    ]
     for c in range(len(rounds)):
         of_class = [parts[j][c] for j in cells]
         if len(rounds) == 1:
@@ -442,15 +447,22 @@ def measure_marginals(
         counted = [of_class[j] for of_class in coarse if j in of_class]
         # Of a class without round 1 it is not known where its rows are, and few rows
         # are hidden by the noise: their range was found by where they are.
-        known = all(coarse) and domain.outer is None
+        known = all(coarse) and domain.outer is None and not is_thin(counted)
         support = _support(counted if known else [])
         cells[j] = _warped_cells(domain, [cdf[j] for cdf in cdfs], support)
         for cdf in cdfs:
             cdf[j] = _cdf_at(cells[j], cdf[j], domain, counted)
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
-        n_bins, _ = fine_plan(domains, classes.planned[c], mu)
-        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in numbers}
+        n_bins, noise_std = fine_plan(domains, classes.planned[c], mu)
+        edges = {}
+        for j in numbers:
+            counted = [of_class[j] for of_class in coarse if j in of_class]
+            n_own = n_bins
+            if is_thin(counted):
+                clear = _present(counted) * classes.planned[c] / (2.0 * noise_std)
+                n_own = int(np.clip(clear, COARSE_BINS[0], n_bins))
+            edges[j] = _quantile_edges(cdfs[c][j], cells[j], n_own)
         measure(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
     return released, cells
 
@@ -520,13 +532,22 @@ def _cdf_at(
     below = np.interp(cells, SMOOTH_GRID, cdf)
     if not domain.frequent:
         return below
-    present = sum(float(own.counts.sum()) for own in counted)
-    present /= max(sum(own.total for own in counted), 1.0)
-    present = min(max(present, RARE), 1.0) if counted else 1.0
-    on_values = _on_values(domain, cells) / present
+    on_values = _on_values(domain, cells) / _present(counted)
     rest = np.where(on_values > 0, 0.0, np.diff(below))
     rest *= max(1.0 - on_values.sum(), 0.0) / max(rest.sum(), TINY)
     return np.concatenate(([0.0], np.cumsum(rest + on_values)))
+
+
+def _present(counted: list[Histogram]) -> float:
+    """Return the share of rows that are in some interval, as far as it is known."""
+    present = sum(float(own.counts.sum()) for own in counted)
+    present /= max(sum(own.total for own in counted), 1.0)
+    return min(max(present, RARE), 1.0) if counted else 1.0
+
+
+def is_thin(counted: list[Histogram]) -> bool:
+    """Return whether most rows are beside the intervals, as where most amounts are 0."""
+    return _present(counted) < QUARTER
 
 
 def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:
