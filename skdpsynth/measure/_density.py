@@ -6,7 +6,7 @@ tends to a normal distribution. Bins far above it have spikes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,10 @@ from skdpsynth.measure._shares import LEAST_NOISE, SMALLEST, SURE, TINY
 
 Floats = NDArray[np.float64]
 
-_SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
+# Weight of the squared third differences, on cells of 1/8; and where rows are few. Of
+# 3,000 rows with 300 amounts between 0 and 5,000 the mean was within 25 % in 85 % of
+# draws, with .1 in 77 %, with undeclared bounds in 90 % and 75 % (epsilon 1).
+_SMOOTHNESS, _SMOOTHER = 0.1, 30.0
 # Edges of the cells of a smooth density: time grows with the cube.
 SMOOTH_GRID = np.linspace(0.0, 1.0, 65)
 _SPIKE_ROUNDS = 3  # with 2 the 3-way distance of Adult was .097, not .096 (epsilon 1)
@@ -49,7 +52,10 @@ class Histogram:
 
 
 def fit_masses(
-    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
+    columns: list[list[Histogram]],
+    cells: list[Floats],
+    totals: Floats,
+    few: Sequence[bool] = (),
 ) -> list[Floats]:
     """Fit one smooth distribution per column to its noisy histograms.
 
@@ -59,9 +65,9 @@ def fit_masses(
     (Gauss-Newton in log q), columns with equally many cells at once.
     """
     masses: dict[int, Floats] = {}
-    sizes = np.array([len(edges) - 1 for edges in cells])
-    for size in np.unique(sizes):
-        places = np.flatnonzero(sizes == size).tolist()
+    kinds = [(len(edges) - 1, own) for edges, own in _with_few(cells, few)]
+    for size, of_few in sorted({*kinds}):
+        places = [j for j, kind in enumerate(kinds) if kind == (size, of_few)]
         rows = max(sum(len(part.counts) for part in columns[j]) for j in places)
         design = np.zeros((len(places), rows, size))
         target = np.zeros((len(places), rows))
@@ -78,7 +84,8 @@ def fit_masses(
             floor = max(part.noise_std, 1e-3 * totals[j] / (size + 1))
             per_width = np.maximum(part.counts, floor) / np.diff(part.edges)
             start[place] = np.log(per_width @ overlap * np.diff(cells[j]))
-        masses |= zip(places, _newton(design, target, start), strict=True)
+        weight = _SMOOTHER if of_few else _SMOOTHNESS
+        masses |= zip(places, _newton(design, target, start, weight), strict=True)
     return [masses[j] for j in range(len(columns))]
 
 
@@ -86,15 +93,15 @@ def fit_smooth(
     columns: list[list[Histogram]],
     cells: list[Floats],
     totals: Floats,
-    even: Sequence[bool] = (),
+    few: Sequence[bool] = (),
 ) -> list[Floats]:
     """Fit a smooth distribution per column, as `fit_masses`, on fewer cells.
 
-    Columns of few rows have `even` ones: what the noise hides is as where all is seen.
+    Columns of `few` rows have even ones: what the noise hides is as where all is seen.
     """
-    grids = _grids(cells, even)
+    grids = _grids(cells, few)
     masses = []
-    fitted = fit_masses(columns, grids, totals)
+    fitted = fit_masses(columns, grids, totals, few)
     for mass, grid, edges in zip(fitted, grids, cells, strict=True):
         result = np.maximum(_rebinned(mass, grid, edges), TINY)
         masses.append(result / result.sum())
@@ -105,7 +112,7 @@ def fit_spiked(
     columns: list[list[Histogram]],
     cells: list[Floats],
     totals: Floats,
-    even: Sequence[bool] = (),
+    few: Sequence[bool] = (),
 ) -> list[Floats]:
     """Fit a smooth distribution per column, and spikes that are above the noise.
 
@@ -115,7 +122,7 @@ def fit_spiked(
     density is fitted to the other rows. Of what the other bins differ, more is kept
     where there are more rows: in a long tail it is noise.
     """
-    grids, finest = _grids(cells, even), [parts[-1] for parts in columns]
+    grids, finest = _grids(cells, few), [parts[-1] for parts in columns]
     excess = [_first_spikes(part) for part in finest]
     rounds, rest = list(columns), totals.copy()
     fits: dict[int, tuple[Floats, ...]] = {}
@@ -130,7 +137,10 @@ def fit_spiked(
                     for p in columns[j]
                 ]
         fitted = fit_masses(
-            [rounds[j] for j in moving], [grids[j] for j in moving], rest[moving]
+            [rounds[j] for j in moving],
+            [grids[j] for j in moving],
+            rest[moving],
+            [few[j] for j in moving] if few else (),
         )
         before, moving = moving, []
         for j, mass in zip(before, fitted, strict=True):
@@ -183,10 +193,17 @@ def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
     return np.diff(np.interp(edges, cells, below))
 
 
-def _grids(cells: list[Floats], even: Sequence[bool]) -> list[Floats]:
+def _grids(cells: list[Floats], few: Sequence[bool]) -> list[Floats]:
     """Return the edges of the cells of the smooth density of each column."""
-    each = zip(cells, even or [False] * len(cells), strict=True)
+    each = _with_few(cells, few)
     return [SMOOTH_GRID if own else _thinned(edges) for edges, own in each]
+
+
+def _with_few(
+    cells: list[Floats], few: Sequence[bool]
+) -> Iterator[tuple[Floats, bool]]:
+    """Yield the edges of each column, and whether it has few rows."""
+    return zip(cells, few or [False] * len(cells), strict=True)
 
 
 def _thinned(edges: Floats) -> Floats:
@@ -195,7 +212,7 @@ def _thinned(edges: Floats) -> Floats:
     return edges[np.unique(places.astype(np.int64))]
 
 
-def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
+def _newton(design: Floats, target: Floats, theta: Floats, smoothness: float) -> Floats:
     """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta).
 
     It ends: a step that is taken lowers the loss, and one that is not is followed by a
@@ -204,7 +221,7 @@ def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
     n_columns, size = theta.shape
     # Of the smoothness prior on the log-masses of equal cells.
     differences = np.diff(np.eye(size), n=3, axis=0) * (size / 8) ** 2.5
-    precision = _SMOOTHNESS * differences.T @ differences + 1e-4 * np.eye(size)
+    precision = smoothness * differences.T @ differences + 1e-4 * np.eye(size)
     theta = theta - theta.mean(axis=1, keepdims=True)
     mass, residual, loss = _evaluate(design, target, theta, precision)
     fitted = mass.copy()

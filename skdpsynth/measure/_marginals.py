@@ -140,7 +140,7 @@ def estimate(
     # classifier more than real ones help it.
     fit, masses = fit_spiked if len(cells) < WIDE else fit_smooth, []
     grids = [*cells.values()]
-    even = [
+    few = [
         getattr(domains[j], "outer", None) is not None
         or is_thin([own[-1] for own in parts[j]])
         for j in cells
@@ -156,7 +156,7 @@ def estimate(
             histogram[-1].total * (1.0 - atoms[j][c].sum())
             for j, histogram in zip(cells, of_class, strict=True)
         ]
-        masses.append(fit(of_class, grids, np.maximum(totals, 1.0), even))
+        masses.append(fit(of_class, grids, np.maximum(totals, 1.0), few))
     of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
     last = [counts_of(own[-1], size) for own, size in zip(rounds, sizes, strict=True)]
     columns = []
@@ -546,8 +546,10 @@ def _present(counted: list[Histogram]) -> float:
 
 
 def is_thin(counted: list[Histogram]) -> bool:
-    """Return whether most rows are beside the intervals, as where most amounts are 0."""
-    return _present(counted) < QUARTER
+    """Return whether few rows are in intervals, as where most amounts are 0."""
+    rows = sum(float(own.counts.sum()) for own in counted)
+    noise_std = math.sqrt(sum(own.noise_std**2 for own in counted))
+    return _present(counted) < QUARTER and rows < ROWS_FROM * noise_std
 
 
 def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:

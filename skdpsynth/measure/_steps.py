@@ -547,11 +547,16 @@ class Resolutions(ColumnStep):
         known = place < len(counts) - 1 and n_rows >= more and beside[place] > more
         open_scale = column in self._unknown and domain.high >= 1
         if not known and not timed and open_scale:
-            # A flag or a count, as files have them, unless fractions are seen.
+            # A flag or a count, as files have them, unless fractions are seen, or are
+            # likely among amounts.
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide
             few = few and not _below_one(domain.outer)
-            place, known = tens, few and finer[tens] <= most[tens]
+            likely = tens + int(counts[tens:].argmax())
+            amounts = domain.log and counts[likely] > counts[tens] + std
+            place = likely if amounts else tens
+            known = few and (amounts or finer[tens] <= most[tens])
+            known &= place < len(counts) - 1
         if not known:
             return domain
         if timed:
