@@ -140,23 +140,14 @@ def estimate(
     # classifier more than real ones help it.
     fit, masses = fit_spiked if len(cells) < WIDE else fit_smooth, []
     grids = [*cells.values()]
-    few = [
-        getattr(domains[j], "outer", None) is not None
-        or is_thin([own[-1] for own in parts[j]])
-        for j in cells
-    ]
+    thin = [is_thin([own[-1] for own in parts[j]]) for j in cells]
     for c in range(len(rounds)):
         of_class = [parts[j][c] for j in cells]
-        if len(rounds) == 1:
-            of_class = [
-                _outer_counts(domains[j], float(sizes[c])) + own
-                for j, own in zip(cells, of_class, strict=True)
-            ]
         totals = [
             histogram[-1].total * (1.0 - atoms[j][c].sum())
             for j, histogram in zip(cells, of_class, strict=True)
         ]
-        masses.append(fit(of_class, grids, np.maximum(totals, 1.0), few))
+        masses.append(fit(of_class, grids, np.maximum(totals, 1.0), thin))
     of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
     last = [counts_of(own[-1], size) for own, size in zip(rounds, sizes, strict=True)]
     columns = []
@@ -221,20 +212,6 @@ def _with_frequent(
             within += beside / np.maximum(off, SMALLEST)[of_bin]
             moved[c] = np.where(on[of_bin] > 0, within * in_bin[of_bin], mass)
     return moved
-
-
-def _outer_counts(domain: ColumnDomain, n_rows: float) -> list[Histogram]:
-    """Return what the release of a range says of so many rows beside others."""
-    assert isinstance(domain, NumericDomain)
-    if (outer := domain.outer) is None:
-        return []
-    edges = np.array([domain.span(edge, math.inf)[0] for edge in outer.edges])
-    wide = np.diff(edges) > 0
-    if not wide.any():
-        return []
-    counts = np.array(outer.shares)[wide] * n_rows
-    edges = np.append(edges[:-1][wide], edges[-1])
-    return [Histogram(edges, counts, outer.noise_std * n_rows)]
 
 
 def _on_values(domain: NumericDomain, cells: Floats) -> Floats:
@@ -447,7 +424,7 @@ def measure_marginals(
         counted = [of_class[j] for of_class in coarse if j in of_class]
         # Of a class without round 1 it is not known where its rows are, and few rows
         # are hidden by the noise: their range was found by where they are.
-        known = all(coarse) and domain.outer is None and not is_thin(counted)
+        known = all(coarse) and not is_thin(counted)
         support = _support(counted if known else [])
         cells[j] = _warped_cells(domain, [cdf[j] for cdf in cdfs], support)
         for cdf in cdfs:

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,8 +25,8 @@ from skdpsynth.measure._outer_bins import (
     MORE_POWERS,
     POWERS,
     found_bins,
+    outer_codes,
     outer_edges,
-    outer_shares,
 )
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
@@ -72,7 +71,6 @@ from skdpsynth.table import (
     ColumnLayout,
     Gap,
     NumericDomain,
-    OuterShares,
     day_parts,
     in_units,
     names_read,
@@ -338,14 +336,17 @@ class Ranges(ColumnStep):
         return beside if public.n_rows >= beside.found_from else more
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
-        return len(outer_edges(column, None if isinstance(column, Gap) else domain))
+        known = None if isinstance(column, Gap) else domain
+        return len(outer_edges(column, known)) + len(outer_codes(column))
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
         values, missing = numeric_values(series, column)
         known = None if isinstance(column, Gap) else domain
-        inner = outer_edges(column, known)[1:-1]
-        codes = np.searchsorted(inner, values, side="right")
+        edges = outer_edges(column, known)
+        codes = np.searchsorted(edges[1:-1], values, side="right")
+        for place, value in enumerate(outer_codes(column), len(edges) - 1):
+            codes[values == value] = place
         return np.where(missing, n - 1, codes)
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
@@ -354,14 +355,21 @@ class Ranges(ColumnStep):
             of_gap, domain = domain, None
         *_, n_missing = released.counts.tolist()
         nullable = column.can_be_missing and n_missing > SURE * released.noise_std
-        counts, noise_std = released.counts[:-1], released.noise_std
-        n_rows = max(released.n_rows - n_missing * nullable, 1.0)
         edges, integer = outer_edges(column, domain), column.kind == "integer"
+        counts, of_codes, _ = np.split(released.counts, [len(edges) - 1, -1])
+        values, noise_std = np.array(outer_codes(column)), released.noise_std
+        n_rows = max(released.n_rows - n_missing * nullable, 1.0)
+        real = of_codes > SURE * noise_std
+        if n_rows - of_codes[real].sum() <= SURE * noise_std:  # there is nothing else
+            counts = counts.copy()
+            np.add.at(counts, np.searchsorted(edges[1:-1], values, "right"), of_codes)
+            values, of_codes, real = values[:0], of_codes[:0], real[:0]
+        n_rows = max(n_rows - float(of_codes[real].sum()), 1.0)
         dated, (low, high) = column.kind == "datetime", _DEFAULT_DATES
-        first, last, sure, few = 0, -1, False, False
+        first, last, sure = 0, -1, False
         how = {"dated": dated, "again": domain is not None}
         if found := found_bins(counts, edges, noise_std, n_rows, **how):
-            first, last, sure, few = found
+            first, last, sure = found
             low, high = float(edges[first]), float(edges[last + 1])
         zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
         middle = 0.5 if integer else 2.0 ** POWERS[0]
@@ -398,9 +406,9 @@ class Ranges(ColumnStep):
         if is_date(column.dtype):
             step = SECONDS_OF["D"]
             domain = domain.with_step(step, low // step, high // step)
-        if few:
-            outer = outer_shares(counts, edges, domain, noise_std, released.n_rows)
-            domain = replace(domain, outer=outer)
+        beyond = (values < low) | (values > high)
+        domain = replace(domain, special=tuple(values[real & beyond].tolist()))
+        sure = sure and not (beyond & ~real & (of_codes > LIKELY * noise_std)).any()
         # Of a column that is mostly missing, there is hardly a range to be found.
         guessed = not sure and 2 * n_rows > released.n_rows
         return with_stated(column, replace(domain, guessed=guessed), self._schema)
@@ -551,9 +559,9 @@ class Resolutions(ColumnStep):
             # likely among amounts.
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide
-            few = few and not _below_one(domain.outer)
             likely = tens + int(counts[tens:].argmax())
-            amounts = domain.log and counts[likely] > counts[tens] + std
+            more = std if domain.log else LIKELY * std
+            amounts = counts[likely] > counts[tens] + more
             place = likely if amounts else tens
             known = few and (amounts or finer[tens] <= most[tens])
             known &= place < len(counts) - 1
@@ -572,17 +580,6 @@ class Resolutions(ColumnStep):
         # Some are inside, and not where floats are that far apart that they are whole.
         held = max(-written.low, written.high) < EXACT
         return written if held and low <= written.bounds[0] <= high else domain
-
-
-def _below_one(outer: OuterShares | None) -> bool:
-    """Return whether numbers between 0 and 1 are seen."""
-    edges, shares, noise_std = outer or OuterShares()
-    inside = [
-        s
-        for s, ends in zip(shares, pairwise(edges), strict=True)
-        if abs(sum(ends)) < 2.0
-    ]
-    return sum(inside) > LIKELY * noise_std * math.sqrt(len(inside))
 
 
 # --- Remainders ---------------------------------------------------------------------

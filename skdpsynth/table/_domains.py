@@ -63,14 +63,6 @@ class Own(NamedTuple):
     position: float  # on [0, 1]; no other value of the column is there
 
 
-class OuterShares(NamedTuple):
-    """Released shares of all rows in the wide bins by which a range was found."""
-
-    edges: tuple[float, ...] = ()  # of values, in increasing order; one more
-    shares: tuple[float, ...] = ()
-    noise_std: float = 0.0
-
-
 @dataclass(frozen=True)
 class NumericDomain:
     """A numeric column on [0, 1], monotone in the value; others are clamped into it."""
@@ -98,8 +90,6 @@ class NumericDomain:
     frequent: tuple[tuple[float, float], ...] = field(default=(), compare=False)
     # Values that stand for something, in increasing order, in the range or not.
     special: tuple[float, ...] = ()
-    # Of a released range of which most rows are in one place, such as 0.
-    outer: OuterShares | None = field(default=None, compare=False)
     # How much room on [0, 1] a number has, with a mean of 1, by the remainder of its
     # steps: of 100 the last two digits of amounts, prices and clock times, of 7 the day
     # of the week. A marginal is smooth on the scale that comes of it.
@@ -115,12 +105,6 @@ class NumericDomain:
         require(all(type(own[name]) is bool for name in _FLAGS), "flags")
         rooms = (*self.remainders, *self.weekdays, *self.hours)
         numbers = (self.low, self.high, *rooms, *chain(*self.frequent), *self.special)
-        if self.outer is not None:
-            edges, shares, noise_std = self.outer
-            numbers += (*edges, *shares, noise_std)
-            sized = len(edges) == len(shares) + bool(shares)
-            require(sized and noise_std >= 0, "outer shares")
-            require(all(low < high for low, high in pairwise(edges)), "outer shares")
         require(all(map(is_number, numbers)), "numbers")
         require(self.low <= self.high and self.high - self.low < math.inf, "a range")
         if self.step is not None:
@@ -487,10 +471,6 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
             known[name] = tuple(map(float, data.get(name, ())))
             rooms = (ROUNDING <= room <= 1 / ROUNDING for room in known[name])
             require(all(rooms), name)
-        if known.get("outer") is not None:
-            *parts, noise_std = known["outer"]
-            edges, shares = (tuple(map(float, part)) for part in parts)
-            known["outer"] = OuterShares(edges, shares, float(noise_std))
         return NumericDomain(**known, released=data.get("bought", False))
     categories = tuple(map(decode_value, data["levels"]))
     other = data.get("other", 0.0)
@@ -543,6 +523,8 @@ def _with_special(
     spec: Any,  # noqa: ANN401
 ) -> NumericDomain:
     """Add the special values that are stated, as far as the dtype holds them."""
+    if not spec.special:
+        return domain
     low, high = column.limits
     listed = [value for value in map(number_of, spec.special) if low <= value <= high]
     stored = column.storage if column.kind == "continuous" else np.float64
@@ -568,7 +550,9 @@ def with_stated(
     if isinstance(domain, CategoryDomain):
         ordered = domain.ordered or getattr(spec, "ordered", False)
         return replace(domain, nullable=nullable, ordered=ordered)
-    domain = _with_special(column, replace(domain, nullable=nullable), spec)
+    domain = replace(domain, nullable=nullable)
+    if isinstance(spec, Continuous | Datetime):
+        domain = _with_special(column, domain, spec)
     if isinstance(spec, Datetime) and spec.unit is not None and domain.step is None:
         return in_units(column, domain, SECONDS_OF[spec.unit])
     if not isinstance(spec, Continuous):

@@ -525,6 +525,8 @@ def check_domain(
     if declared is None:
         return
     require(domain.nullable == declared.nullable, "missing values")
+    special = (len(getattr(own, "special", ())) for own in (domain, declared))
+    require(len({*special}) == 1, "special values")
     if isinstance(declared, CategoryDomain) or isinstance(domain, CategoryDomain):
         require(domain == declared, "categories")
         return
@@ -577,13 +579,14 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         return Categorical(categories, **options) if categories else None
     if column.kind == "datetime":
         zone = getattr(column.dtype, "tz", None)
-        seconds = np.array(domain.bounds)
+        seconds = np.array([*domain.bounds, *domain.special])
         if domain.step is not None:
             seconds = column.from_wall(seconds)
         # Not by seconds, which pandas 2 counts in nanoseconds, up to 2262.
         moments = pd.DatetimeIndex(np.rint(seconds * 1e6).astype("M8[us]"))
         ends = moments if zone is None else moments.tz_localize("UTC").tz_convert(zone)
-        spec: Any = Datetime(*ends, nullable=domain.nullable)
+        low, high, *special = ends
+        spec: Any = Datetime(low, high, nullable=domain.nullable, special=special)
     else:
         of_time = column.kind == "timedelta"
         spec = Continuous(
@@ -591,6 +594,7 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
             integer=column.kind == "integer",
             nullable=domain.nullable,
             scale="log" if domain.log else "quantile" if domain.quantile else "linear",
+            special=domain.special,
         )
     return _completed(spec, domain)
 
