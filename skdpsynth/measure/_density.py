@@ -6,7 +6,7 @@ tends to a normal distribution. Bins far above it have spikes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,7 +65,8 @@ def fit_masses(
     (Gauss-Newton in log q), columns with equally many cells at once.
     """
     masses: dict[int, Floats] = {}
-    kinds = [(len(edges) - 1, own) for edges, own in _with_few(cells, few)]
+    each = zip(cells, few or [False] * len(cells), strict=True)
+    kinds = [(len(edges) - 1, own) for edges, own in each]
     for size, of_few in sorted({*kinds}):
         places = [j for j, kind in enumerate(kinds) if kind == (size, of_few)]
         rows = max(sum(len(part.counts) for part in columns[j]) for j in places)
@@ -195,15 +196,8 @@ def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
 
 def _grids(cells: list[Floats], few: Sequence[bool]) -> list[Floats]:
     """Return the edges of the cells of the smooth density of each column."""
-    each = _with_few(cells, few)
+    each = zip(cells, few or [False] * len(cells), strict=True)
     return [SMOOTH_GRID if own else _thinned(edges) for edges, own in each]
-
-
-def _with_few(
-    cells: list[Floats], few: Sequence[bool]
-) -> Iterator[tuple[Floats, bool]]:
-    """Yield the edges of each column, and whether it has few rows."""
-    return zip(cells, few or [False] * len(cells), strict=True)
 
 
 def _thinned(edges: Floats) -> Floats:

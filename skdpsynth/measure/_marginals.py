@@ -419,13 +419,14 @@ def measure_marginals(
         fitted = (np.concatenate(([0.0], np.cumsum(mass))) for mass in masses)
         even = dict.fromkeys(numbers, SMOOTH_GRID)
         cdfs.append(even | dict(zip(of_class, fitted, strict=True)))
-    cells = {}
+    cells, inside = {}, {}  # and the share of rows in intervals, where it is small
     for j, domain in numbers.items():
         counted = [of_class[j] for of_class in coarse if j in of_class]
         # Of a class without round 1 it is not known where its rows are, and few rows
         # are hidden by the noise: their range was found by where they are.
-        known = all(coarse) and not is_thin(counted)
-        support = _support(counted if known else [])
+        if thin := is_thin(counted):
+            inside[j] = _present(counted)
+        support = _support(counted if all(coarse) and not thin else [])
         cells[j] = _warped_cells(domain, [cdf[j] for cdf in cdfs], support)
         for cdf in cdfs:
             cdf[j] = _cdf_at(cells[j], cdf[j], domain, counted)
@@ -434,11 +435,9 @@ def measure_marginals(
         n_bins, noise_std = fine_plan(domains, classes.planned[c], mu)
         edges = {}
         for j in numbers:
-            counted = [of_class[j] for of_class in coarse if j in of_class]
-            n_own = n_bins
-            if is_thin(counted):
-                clear = _present(counted) * classes.planned[c] / (2.0 * noise_std)
-                n_own = int(np.clip(clear, COARSE_BINS[0], n_bins))
+            rows = inside.get(j, 1.0) * classes.planned[c]
+            clear = rows / max(2.0 * noise_std, 1.0)
+            n_own = int(np.clip(clear, COARSE_BINS[0], n_bins))
             edges[j] = _quantile_edges(cdfs[c][j], cells[j], n_own)
         measure(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
     return released, cells

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,14 +90,6 @@ def outer_edges(column: ColumnLayout, domain: NumericDomain | None = None) -> Fl
     return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
 
 
-class _Found(NamedTuple):
-    """The first and the last outer bin of a range."""
-
-    first: int
-    last: int
-    sure: bool
-
-
 def found_bins(
     counts: Ints,
     edges: Floats,
@@ -107,8 +98,11 @@ def found_bins(
     *,
     dated: bool,
     again: bool,
-) -> _Found | None:
-    """Find the first and the last outer bin that holds rows; None of some dates."""
+) -> tuple[int, int, bool] | None:
+    """Find the first and the last outer bin that holds rows; None of some dates.
+
+    And whether they are sure.
+    """
     # Rows without a label are in these counts, but not yet in the number of rows.
     total = float(counts.sum())
     if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):
@@ -127,14 +121,14 @@ def found_bins(
     sure = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std
     n_rows -= float(within.sum())
     if not sure or n_rows <= level * noise_std * math.sqrt(len(within) + 1):
-        return _Found(first, last, bool(sure))
+        return first, last, bool(sure)
     # Other rows are beyond, such as amounts where most are 0: too few for bins that are
     # sure of all rows, but not for shapes.
     left = counts.copy()
     left[first : last + 1] = 0
     others = _bins_of_most(left, edges, noise_std, n_rows, dated=dated)
     if others is None or dated:  # such as an open end of 9999-12-31
-        return _Found(first, last, False)
+        return first, last, False
     start, end = others
     within = left[start : end + 1]
     known = max(0.5 * n_rows, SURE * noise_std * math.sqrt(len(within)))
@@ -144,7 +138,7 @@ def found_bins(
     if LIKELY * noise_std > FEW * n_rows:
         start -= min(_HIDDEN * (start < first), start)
         end += min(_HIDDEN * (end > last), len(counts) - 1 - end)
-    return _Found(min(first, start), max(last, end), bool(sure))
+    return min(first, start), max(last, end), bool(sure)
 
 
 def _bins_of_most(

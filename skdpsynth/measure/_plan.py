@@ -582,7 +582,10 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
         yield (
             "the range of ",
             [repr(column.name) for column in guessed if column.kind in kinds],
-            f" is a guess, beyond which values are clipped (state it: {declaration})",
+            (
+                f" is a guess, beyond which values are clipped (state it: {declaration}"
+                ", and what stands for something by special=[...])"
+            ),
         )
     rows, codes = _even_numbers(model, described)
     yield "", rows, " may number the rows (describe it as Identifier())"

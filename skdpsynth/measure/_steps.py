@@ -313,7 +313,7 @@ class Ranges(ColumnStep):
     of 5 days noise at 1,000 days would double the mean.
     """
 
-    name = "column ranges"
+    name, again = "column ranges", False
 
     def __init__(self, declared: Domains, schema: TableSchema) -> None:
         super().__init__(declared, schema)
@@ -336,26 +336,22 @@ class Ranges(ColumnStep):
         return beside if public.n_rows >= beside.found_from else more
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
-        known = None if isinstance(column, Gap) else domain
-        return len(outer_edges(column, known)) + len(outer_codes(column))
+        return len(outer_edges(column, domain)) + len(outer_codes(column))
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
         values, missing = numeric_values(series, column)
-        known = None if isinstance(column, Gap) else domain
-        edges = outer_edges(column, known)
+        edges = outer_edges(column, domain)
         codes = np.searchsorted(edges[1:-1], values, side="right")
         for place, value in enumerate(outer_codes(column), len(edges) - 1):
             codes[values == value] = place
         return np.where(missing, n - 1, codes)
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
-        of_gap = None
-        if isinstance(column, Gap):
-            of_gap, domain = domain, None
         *_, n_missing = released.counts.tolist()
         nullable = column.can_be_missing and n_missing > SURE * released.noise_std
         edges, integer = outer_edges(column, domain), column.kind == "integer"
+        dated = column.kind == "datetime"
         counts, of_codes, _ = np.split(released.counts, [len(edges) - 1, -1])
         values, noise_std = np.array(outer_codes(column)), released.noise_std
         n_rows = max(released.n_rows - n_missing * nullable, 1.0)
@@ -364,14 +360,18 @@ class Ranges(ColumnStep):
             counts = counts.copy()
             np.add.at(counts, np.searchsorted(edges[1:-1], values, "right"), of_codes)
             values, of_codes, real = values[:0], of_codes[:0], real[:0]
-        n_rows = max(n_rows - float(of_codes[real].sum()), 1.0)
-        dated, (low, high) = column.kind == "datetime", _DEFAULT_DATES
+        n_codes = float(of_codes[real].sum())
+        zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
+        if not dated and n_codes > 0.5 * n_rows:  # as amounts among zeros
+            counts = counts + n_codes * (np.arange(len(counts)) == zero)
+        else:
+            n_rows = max(n_rows - n_codes, 1.0)
+        (low, high) = _DEFAULT_DATES
         first, last, sure = 0, -1, False
-        how = {"dated": dated, "again": domain is not None}
+        how = {"dated": dated, "again": self.again}
         if found := found_bins(counts, edges, noise_std, n_rows, **how):
             first, last, sure = found
             low, high = float(edges[first]), float(edges[last + 1])
-        zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
         middle = 0.5 if integer else 2.0 ** POWERS[0]
         if not dated and first == last == zero:
             # Zeros alone; or ones too, where the noise hides one in a hundred.
@@ -383,8 +383,8 @@ class Ranges(ColumnStep):
             size = float(np.abs(edges[peak : peak + 2]).max())
             if not integer and not middle < size <= 2.0 ** POWERS[-1]:
                 # Where most are finer bins are needed.
-                sure = sure and domain is not None
-                if domain is None and size <= middle:
+                sure = sure and self.again
+                if not self.again and size <= middle:
                     low, high = max(low, -middle), min(high, middle)
                 middle = 2.0 ** MORE_POWERS[0]
             # Of the other side of 0 only the middle bin may be cut off: no values are
@@ -393,10 +393,10 @@ class Ranges(ColumnStep):
                 low = 0.0
             if low / _NEAR_ZERO <= high <= middle:
                 high = middle if integer else 0.0
-        if of_gap is not None:
-            most = of_gap.to_steps(high)
-            most = max(float(math.floor(most) if of_gap.integer else most), of_gap.low)
-            return replace(of_gap, high=min(most, of_gap.high) if sure else of_gap.high)
+        if isinstance(column, Gap) and domain is not None:
+            most = float(domain.to_steps(high))
+            most = max(math.floor(most) if domain.integer else most, domain.low)
+            return replace(domain, high=min(most, domain.high) if sure else domain.high)
         if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         if dated or column.original is not column:  # no gap is negative
@@ -420,7 +420,7 @@ class UnsureRanges(Ranges):
     They are few, so their noise is small.
     """
 
-    name = "unsure ranges"
+    name, again = "unsure ranges", True
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         unsure = isinstance(domain, NumericDomain) and domain.guessed

@@ -523,10 +523,10 @@ def _with_special(
     spec: Any,  # noqa: ANN401
 ) -> NumericDomain:
     """Add the special values that are stated, as far as the dtype holds them."""
-    if not spec.special:
+    if not (special := getattr(spec, "special", ())):
         return domain
     low, high = column.limits
-    listed = [value for value in map(number_of, spec.special) if low <= value <= high]
+    listed = [value for value in map(number_of, special) if low <= value <= high]
     stored = column.storage if column.kind == "continuous" else np.float64
     values = np.unique(np.array(listed, dtype=stored).astype(np.float64))
     return replace(domain, special=tuple(values.tolist()))
@@ -550,9 +550,7 @@ def with_stated(
     if isinstance(domain, CategoryDomain):
         ordered = domain.ordered or getattr(spec, "ordered", False)
         return replace(domain, nullable=nullable, ordered=ordered)
-    domain = replace(domain, nullable=nullable)
-    if isinstance(spec, Continuous | Datetime):
-        domain = _with_special(column, domain, spec)
+    domain = _with_special(column, replace(domain, nullable=nullable), spec)
     if isinstance(spec, Datetime) and spec.unit is not None and domain.step is None:
         return in_units(column, domain, SECONDS_OF[spec.unit])
     if not isinstance(spec, Continuous):
