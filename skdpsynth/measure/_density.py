@@ -6,7 +6,6 @@ tends to a normal distribution. Bins far above it have spikes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,6 +37,7 @@ class Histogram:
     # Rows in no interval, of values with a cell of their own, and last missing ones;
     # the density is of the others.
     beside: tuple[float, ...] = ()
+    thin: bool = False  # few rows are in intervals, as where most amounts are 0
 
     @property
     def total(self) -> float:
@@ -52,10 +52,7 @@ class Histogram:
 
 
 def fit_masses(
-    columns: list[list[Histogram]],
-    cells: list[Floats],
-    totals: Floats,
-    few: Sequence[bool] = (),
+    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
 ) -> list[Floats]:
     """Fit one smooth distribution per column to its noisy histograms.
 
@@ -65,10 +62,10 @@ def fit_masses(
     (Gauss-Newton in log q), columns with equally many cells at once.
     """
     masses: dict[int, Floats] = {}
-    each = zip(cells, few or [False] * len(cells), strict=True)
-    kinds = [(len(edges) - 1, own) for edges, own in each]
-    for size, of_few in sorted({*kinds}):
-        places = [j for j, kind in enumerate(kinds) if kind == (size, of_few)]
+    both = zip(columns, cells, strict=True)
+    kinds = [(len(edges) - 1, parts[-1].thin) for parts, edges in both]
+    for size, thin in sorted({*kinds}):
+        places = [j for j, kind in enumerate(kinds) if kind == (size, thin)]
         rows = max(sum(len(part.counts) for part in columns[j]) for j in places)
         design = np.zeros((len(places), rows, size))
         target = np.zeros((len(places), rows))
@@ -85,24 +82,21 @@ def fit_masses(
             floor = max(part.noise_std, 1e-3 * totals[j] / (size + 1))
             per_width = np.maximum(part.counts, floor) / np.diff(part.edges)
             start[place] = np.log(per_width @ overlap * np.diff(cells[j]))
-        weight = _SMOOTHER if of_few else _SMOOTHNESS
+        weight = _SMOOTHER if thin else _SMOOTHNESS
         masses |= zip(places, _newton(design, target, start, weight), strict=True)
     return [masses[j] for j in range(len(columns))]
 
 
 def fit_smooth(
-    columns: list[list[Histogram]],
-    cells: list[Floats],
-    totals: Floats,
-    few: Sequence[bool] = (),
+    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
 ) -> list[Floats]:
     """Fit a smooth distribution per column, as `fit_masses`, on fewer cells.
 
-    Columns of `few` rows have even ones: what the noise hides is as where all is seen.
+    Thin columns have even ones: what the noise hides is as where all is seen.
     """
-    grids = _grids(cells, few)
+    grids = _grids(columns, cells)
     masses = []
-    fitted = fit_masses(columns, grids, totals, few)
+    fitted = fit_masses(columns, grids, totals)
     for mass, grid, edges in zip(fitted, grids, cells, strict=True):
         result = np.maximum(_rebinned(mass, grid, edges), TINY)
         masses.append(result / result.sum())
@@ -110,10 +104,7 @@ def fit_smooth(
 
 
 def fit_spiked(
-    columns: list[list[Histogram]],
-    cells: list[Floats],
-    totals: Floats,
-    few: Sequence[bool] = (),
+    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
 ) -> list[Floats]:
     """Fit a smooth distribution per column, and spikes that are above the noise.
 
@@ -123,7 +114,7 @@ def fit_spiked(
     density is fitted to the other rows. Of what the other bins differ, more is kept
     where there are more rows: in a long tail it is noise.
     """
-    grids, finest = _grids(cells, few), [parts[-1] for parts in columns]
+    grids, finest = _grids(columns, cells), [parts[-1] for parts in columns]
     excess = [_first_spikes(part) for part in finest]
     rounds, rest = list(columns), totals.copy()
     fits: dict[int, tuple[Floats, ...]] = {}
@@ -138,10 +129,7 @@ def fit_spiked(
                     for p in columns[j]
                 ]
         fitted = fit_masses(
-            [rounds[j] for j in moving],
-            [grids[j] for j in moving],
-            rest[moving],
-            [few[j] for j in moving] if few else (),
+            [rounds[j] for j in moving], [grids[j] for j in moving], rest[moving]
         )
         before, moving = moving, []
         for j, mass in zip(before, fitted, strict=True):
@@ -194,10 +182,10 @@ def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
     return np.diff(np.interp(edges, cells, below))
 
 
-def _grids(cells: list[Floats], few: Sequence[bool]) -> list[Floats]:
+def _grids(columns: list[list[Histogram]], cells: list[Floats]) -> list[Floats]:
     """Return the edges of the cells of the smooth density of each column."""
-    each = zip(cells, few or [False] * len(cells), strict=True)
-    return [SMOOTH_GRID if own else _thinned(edges) for edges, own in each]
+    both = zip(columns, cells, strict=True)
+    return [SMOOTH_GRID if own[-1].thin else _thinned(edges) for own, edges in both]
 
 
 def _thinned(edges: Floats) -> Floats:

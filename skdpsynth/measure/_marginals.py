@@ -68,8 +68,9 @@ def histograms(answer: Measurement, size: float) -> dict[int, Histogram]:
         bins, rest = np.split(counts[j], [len(edges) - 1])
         own, nullable = rest.tolist(), answer.query.domains[j].nullable
         missing = own.pop() if nullable else 0.0
-        beside = *(own or [0.0]), missing
-        of_columns[j] = Histogram(edges, bins, answer.noise_std, beside)
+        found = Histogram(edges, bins, answer.noise_std, (*(own or [0.0]), missing))
+        inside = min(found.total * QUARTER, found.noise_std * ROWS_FROM)
+        of_columns[j] = replace(found, thin=bool(bins.sum() < inside))
     return of_columns
 
 
@@ -140,14 +141,13 @@ def estimate(
     # classifier more than real ones help it.
     fit, masses = fit_spiked if len(cells) < WIDE else fit_smooth, []
     grids = [*cells.values()]
-    thin = [is_thin([own[-1] for own in parts[j]]) for j in cells]
     for c in range(len(rounds)):
         of_class = [parts[j][c] for j in cells]
         totals = [
             histogram[-1].total * (1.0 - atoms[j][c].sum())
             for j, histogram in zip(cells, of_class, strict=True)
         ]
-        masses.append(fit(of_class, grids, np.maximum(totals, 1.0), thin))
+        masses.append(fit(of_class, grids, np.maximum(totals, 1.0)))
     of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
     last = [counts_of(own[-1], size) for own, size in zip(rounds, sizes, strict=True)]
     columns = []
@@ -424,7 +424,7 @@ def measure_marginals(
         counted = [of_class[j] for of_class in coarse if j in of_class]
         # Of a class without round 1 it is not known where its rows are, and few rows
         # are hidden by the noise: their range was found by where they are.
-        if thin := is_thin(counted):
+        if thin := any(own.thin for own in counted):
             inside[j] = _present(counted)
         support = _support(counted if all(coarse) and not thin else [])
         cells[j] = _warped_cells(domain, [cdf[j] for cdf in cdfs], support)
@@ -519,13 +519,6 @@ def _present(counted: list[Histogram]) -> float:
     present = sum(float(own.counts.sum()) for own in counted)
     present /= max(sum(own.total for own in counted), 1.0)
     return min(max(present, RARE), 1.0) if counted else 1.0
-
-
-def is_thin(counted: list[Histogram]) -> bool:
-    """Return whether few rows are in intervals, as where most amounts are 0."""
-    rows = sum(float(own.counts.sum()) for own in counted)
-    noise_std = math.sqrt(sum(own.noise_std**2 for own in counted))
-    return _present(counted) < QUARTER and rows < ROWS_FROM * noise_std
 
 
 def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:

@@ -54,18 +54,17 @@ _YEARS = (1, *range(100, 1900, 100), *range(1900, 2100, 2), *range(2100, 10_001,
 
 
 # What stands for something in many files, and is counted beside the bins.
-_OPEN = "0001-01-01 1753-01-01 1899-12-30 1900-01-01 9999-12-31 9999-12-31T23:59:59"
-_CODES = {
-    "datetime": np.array(_OPEN.split(), "M8[s]").astype(float).tolist(),
-    "timedelta": [],
-}
-_NINES = [10.0**k - 1.0 for k in range(1, 7)]
-_NUMBERS = sorted((-1.0, *_NINES, *(-own for own in _NINES)))
+_OPEN = ["0001-01-01", "1753-01-01", "1899-12-30", "1900-01-01", "9999-12-31"]
+_NINES = (1.0, *(10.0**k - 1.0 for k in range(1, 7)))
 
 
 def outer_codes(column: ColumnLayout) -> list[float]:
     """Return the values that have a cell beside the bins, in increasing order."""
-    return _CODES.get(column.kind, _NUMBERS) if column.original is column else []
+    if column.kind == "timedelta" or column.original is not column:
+        return []
+    if column.kind == "datetime":
+        return np.array(_OPEN, "M8[s]").astype(float).tolist()
+    return sorted((*_NINES[1:], *(-own for own in _NINES)))
 
 
 def outer_edges(column: ColumnLayout, domain: NumericDomain | None = None) -> Floats:

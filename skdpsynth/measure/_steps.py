@@ -356,10 +356,6 @@ class Ranges(ColumnStep):
         values, noise_std = np.array(outer_codes(column)), released.noise_std
         n_rows = max(released.n_rows - n_missing * nullable, 1.0)
         real = of_codes > SURE * noise_std
-        if n_rows - of_codes[real].sum() <= SURE * noise_std:  # there is nothing else
-            counts = counts.copy()
-            np.add.at(counts, np.searchsorted(edges[1:-1], values, "right"), of_codes)
-            values, of_codes, real = values[:0], of_codes[:0], real[:0]
         n_codes = float(of_codes[real].sum())
         zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
         if not dated and n_codes > 0.5 * n_rows:  # as amounts among zeros

@@ -236,7 +236,7 @@ class NumericDomain:
         start, end = self._ends()
         beyond = [own.position for own in self.own if low <= own.value <= high]
         if end <= start:
-            return 0.0, float(low <= self.low <= high or bool(beyond))
+            return 0.0, float(low <= self.bounds[0] <= high or bool(beyond))
         ends = self.to_steps(np.array([low, high]))
         if self.integer:
             ends = np.array([np.ceil(ends[0] - ROUNDING), np.floor(ends[1] + ROUNDING)])
@@ -359,18 +359,15 @@ def _on_clock(steps: Floats, domain: NumericDomain, *, back: bool = False) -> Fl
 @lru_cache(maxsize=2048)  # a table of many columns asks for it very often
 def _own_of(domain: NumericDomain) -> tuple[Own, ...]:
     few = domain.integer and domain.high - domain.low < FEW_NUMBERS
-    values, (low, high) = domain.special, domain.bounds
-    places = domain.to_unit(np.array([0.0, *values])).tolist()
-    own = []
-    if not few and low <= 0 <= high and 0.0 not in values:
-        own.append(Own(ZERO, 0.0, places[0]))
-    for k, value in enumerate(values):
-        place = places[1 + k]
-        if value < low:
-            place = k * _OUTSIDE
-        elif value > high:
-            place = 1.0 - (len(values) - 1 - k) * _OUTSIDE
-        own.append(Own(MISSING + 1 + k, value, place))
+    values, (low, high) = np.array(domain.special), domain.bounds
+    order = np.arange(len(values))
+    places = np.where(values < low, order * _OUTSIDE, domain.to_unit(values))
+    above = 1.0 - (len(values) - 1 - order) * _OUTSIDE
+    places = np.where(values > high, above, places)
+    special = zip(domain.special, places.tolist(), strict=True)
+    own = [Own(MISSING + 1 + k, *one) for k, one in enumerate(special)]
+    if not few and low <= 0 <= high and 0.0 not in domain.special:
+        own.insert(0, Own(ZERO, 0.0, float(domain.to_unit(np.zeros(1))[0])))
     return tuple(own)
 
 
@@ -518,9 +515,7 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
 
 
 def _with_special(
-    column: ColumnLayout,
-    domain: NumericDomain,
-    spec: Any,  # noqa: ANN401
+    column: ColumnLayout, domain: NumericDomain, spec: object
 ) -> NumericDomain:
     """Add the special values that are stated, as far as the dtype holds them."""
     if not (special := getattr(spec, "special", ())):
