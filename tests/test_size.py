@@ -28,20 +28,20 @@ FOLDERS = {
     "skdpsynth/datasets": (395, 1623, 2, 4),
     "skdpsynth/evaluation": (2266, 14497, 6, 4),
     "skdpsynth/model": (1470, 11883, 5, 19),
-    "skdpsynth/measure": (6442, 46910, 17, 40),
+    "skdpsynth/measure": (6445, 46977, 17, 40),
     "skdpsynth/metrics": (2040, 10479, 7, 29),
     "skdpsynth/privacy": (3713, 17755, 10, 28),
-    "skdpsynth/sampling": (728, 4925, 3, 3),
-    "skdpsynth/schema": (2754, 14600, 6, 45),
-    "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (4268, 32432, 11, 41),
+    "skdpsynth/sampling": (729, 4954, 3, 3),
+    "skdpsynth/schema": (2822, 15116, 6, 46),
+    "skdpsynth/synthesizers": (2998, 13160, 13, 9),
+    "skdpsynth/table": (4329, 33055, 11, 42),
     "skdpsynth/training": (2004, 13426, 11, 34),
     "skdpsynth/utils": (1355, 7789, 8, 31),
-    "tests": (30209, 259490, 122, 0),
+    "tests": (30368, 261435, 123, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 200  # that are numbers, of modules
+CONSTANTS = 202  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 529  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 41419  # words of docs

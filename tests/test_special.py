@@ -70,9 +70,8 @@ def test_codes_come_back_with_their_share_and_what_it_depends_on(tmp_path):
         for value in values:
             real, fake = (own[name] == value for own in (table, drawn))
             assert fake.mean() == pytest.approx(real.mean(), abs=0.02)
-            of_group = [x.groupby(t["group"]).mean() for x, t in ((real, table),)]
-            of_group.append(fake.groupby(drawn["group"]).mean())
-            assert (of_group[0] - of_group[1]).abs().max() < 0.07
+            real, fake = real.groupby(table["group"]), fake.groupby(drawn["group"])
+            assert (real.mean() - fake.mean()).abs().max() < 0.07
     asked = {"pay": -99999, "end": (pd.Timestamp("9999-01-01"), None)}
     chosen = synth.sample(20, where=asked, random_state=0)
     assert (chosen["pay"] == -99999).all()
@@ -81,8 +80,6 @@ def test_codes_come_back_with_their_share_and_what_it_depends_on(tmp_path):
     synth.save(tmp_path / "fit")
     again = load(tmp_path / "fit").sample(99, random_state=1)
     pd.testing.assert_frame_equal(again, synth.sample(99, random_state=1))
-    written = [str(own) for t in synth.measurements_.tables() for own in t.bins[:1]]
-    assert any("-99999" in bins for bins in written)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.55])

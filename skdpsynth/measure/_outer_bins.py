@@ -98,10 +98,7 @@ def found_bins(
     dated: bool,
     again: bool,
 ) -> tuple[int, int, bool] | None:
-    """Find the first and the last outer bin that holds rows; None of some dates.
-
-    And whether they are sure.
-    """
+    """Find the first and the last bin with rows, and whether they are sure; or None."""
     # Rows without a label are in these counts, but not yet in the number of rows.
     total = float(counts.sum())
     if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):

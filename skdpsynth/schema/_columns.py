@@ -473,11 +473,10 @@ class Continuous(Column):
 
     def _number(self, what: str, bound: Any) -> Any:  # noqa: ANN401 - any object
         """Return a bound or a special value as a number, or as a duration."""
-        if self.of_durations:
-            if (found := _as_duration(bound)) is None:
-                raise wrong(f'The {what} must be a duration such as "999D"', bound)
+        if self.of_durations and (found := _as_duration(bound)) is not None:
             return found
-        if isinstance(bound, bool) or not isinstance(bound, int | float):
+        number = isinstance(bound, int | float) and not self.of_durations
+        if isinstance(bound, bool) or not number:
             rule = 'must be a number, or both of them durations such as "30D"'
             raise wrong(f"The {what} {rule}", bound)
         if abs(bound) > LARGEST or bound != bound:

@@ -119,7 +119,7 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Continuous(0, 1, special=[np.inf]), "special.* must be finite"),
         (lambda: Continuous(0, 9, integer=True, special=[0.5]), "special.* be a whole"),
         (lambda: Continuous(0, 9, decimals=1, special=[9.25]), "most 1 decimals"),
-        (lambda: Continuous("0D", "9D", special=[99]), "must be a duration"),
+        (lambda: Continuous("0D", "9D", special=[99]), "both of them durations"),
         (lambda: Datetime("2019", "2020", special=["31.12.9999"]), "ISO 8601"),
         (
             lambda: Datetime("2019", "2020", special=["2021-01-01T00Z"]),
