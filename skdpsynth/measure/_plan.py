@@ -583,8 +583,8 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
             "the range of ",
             [repr(column.name) for column in guessed if column.kind in kinds],
             (
-                f" is a guess, beyond which values are clipped (state it: {declaration}"
-                ", and what stands for something by special=[...])"
+                " is a guess, beyond which values are clipped (state it:"
+                f" {declaration}), also codes that are far off (special=[...])"
             ),
         )
     rows, codes = _even_numbers(model, described)
