@@ -8,7 +8,7 @@ value.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -20,11 +20,11 @@ from scipy.special import ndtri
 from skdpsynth.measure._shares import COARSE_BINS, LITTLE, N_CELLS, TINY
 from skdpsynth.table import (
     MISSING,
-    ZERO,
     CategoryDomain,
     ColumnDomain,
     MarginalTransform,
     NumericDomain,
+    Own,
     PrivateRows,
 )
 from skdpsynth.utils import check_array, check_groups, in_chunks, require
@@ -48,17 +48,20 @@ class ColumnBins:
     # (n_intervals + 1,): edges of the intervals of numbers, from 0 to 1; else empty.
     edges: Floats
     # Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric columns
-    # have the codes value, exact zero and missing; others those of `CategoryDomain`,
-    # and 'other' is in one bin with the rare categories. Zeros have a bin after the
-    # intervals, or none, and missing values the last one.
+    # have the codes value, exact zero, missing and special values; others those of
+    # `CategoryDomain`, and 'other' is in one bin with the rare categories. Zeros and
+    # special values have bins after the intervals, or none, missing values the last.
     of_code: Ints
 
     @classmethod
-    def of_numbers(cls, edges: Floats, *, zero: bool, missing: bool) -> ColumnBins:
-        """Return intervals, and which bins there are beside them."""
-        n = len(edges) - 1
-        of_code = [-1, n if zero else -1, n + zero if missing else -1]
-        return cls(edges, np.array(of_code, dtype=np.int64))
+    def of_numbers(
+        cls, domain: NumericDomain, edges: Floats, own: Collection[int]
+    ) -> ColumnBins:
+        """Return intervals, and bins of the codes of `own` values and missing ones."""
+        of_code = np.full(MISSING + 1 + len(domain.special), -1, dtype=np.int64)
+        beside = [*own, *[MISSING] * domain.nullable]
+        of_code[beside] = len(edges) - 1 + np.arange(len(beside))
+        return cls(edges, of_code)
 
     def check(self, domain: ColumnDomain) -> None:
         """Raise a ValueError unless the column can hold what these are bins of."""
@@ -75,11 +78,17 @@ class ColumnBins:
             require(of_code[-1] == self.n_bins - 1, "codes")
             return
         check_edges(edges)
-        require(edges[0] == 0 and edges[-1] == 1 and len(of_code) == 3, "edges")
-        zero = bool(of_code[ZERO] >= 0)
-        require(not zero or (edges == domain.zero).any(), "a zero")
-        right = ColumnBins.of_numbers(edges, zero=zero, missing=domain.nullable)
+        require(edges[0] == 0 and edges[-1] == 1, "edges")
+        require(len(of_code) == MISSING + 1 + len(domain.special), "codes")
+        own = self.own_of(domain)
+        require(all((edges == place).any() for _, _, place in own), "a value")
+        right = ColumnBins.of_numbers(domain, edges, [value.code for value in own])
         require(of_code.tolist() == right.of_code.tolist(), "codes")
+
+    def own_of(self, domain: ColumnDomain) -> list[Own]:
+        """Return the values of a numeric column that have a bin of their own."""
+        every = getattr(domain, "own", ())
+        return [own for own in every if self.of_code[own.code] >= 0]
 
     @property
     def n_intervals(self) -> int:
@@ -114,9 +123,9 @@ class ColumnBins:
             assert isinstance(marginal.domain, NumericDomain)
             left, right = marginal.cdf(self.edges)
             ends[:, :n] = right[:-1], left[1:]
-            if self.of_code[ZERO] >= 0:
-                place = np.flatnonzero(self.edges == marginal.domain.zero)[0]
-                ends[:, self.of_code[ZERO]] = left[place], right[place]
+            for own in self.own_of(marginal.domain):
+                place = np.flatnonzero(self.edges == own.position)[0]
+                ends[:, self.of_code[own.code]] = left[place], right[place]
             missing = self.of_code[MISSING]
         else:
             in_order = self.of_code[marginal.points.astype(np.int64)]
@@ -248,7 +257,7 @@ def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
         return min(len(domain.categories), n_bins) + 1 + domain.nullable
     if domain.integer:
         n_bins = min(n_bins, int(domain.high - domain.low) + 1)
-    return n_bins + (domain.zero is not None) + domain.nullable
+    return n_bins + len(domain.own) + domain.nullable
 
 
 def choose_bins(
@@ -332,11 +341,12 @@ def _bins_of_column(
     if present > 0:
         first, last = np.flatnonzero(masses > 0)[[0, -1]]
         inner = inner[(inner > first) & (inner <= last)]
-    zeros = [own.points[1:][np.diff(own.points) == 0] for own in marginals]
+    found = {own for of_class in marginals for own, *_ in of_class.jumps()}
+    own = [value for value in domain.own if value in found]
     ends = np.array([0.0, 1.0]) if coarse is None else coarse.edges
-    edges = np.unique(np.concatenate((ends, points[inner], *zeros)))
-    exact = any(map(len, zeros))
-    return ColumnBins.of_numbers(edges, zero=exact, missing=domain.nullable)
+    places = [value.position for value in own]
+    edges = np.unique(np.concatenate((ends, points[inner], places)))
+    return ColumnBins.of_numbers(domain, edges, [value.code for value in own])
 
 
 def _bins_of_categories(

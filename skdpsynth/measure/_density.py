@@ -6,9 +6,7 @@ tends to a normal distribution. Bins far above it have spikes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -16,7 +14,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from skdpsynth.measure._shares import LEAST_NOISE, SMALLEST, SURE, TINY
 from skdpsynth.utils.arrays import Floats
 
-_SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
+# Weight of the squared third differences, on cells of 1/8; and where rows are few. Of
+# 3,000 rows with 300 amounts between 0 and 5,000 the mean was within 25 % in 85 % of
+# draws, with .1 in 77 %, with undeclared bounds in 90 % and 75 % (epsilon 1).
+_SMOOTHNESS, _SMOOTHER = 0.1, 30.0
 # Edges of the cells of a smooth density: time grows with the cube.
 SMOOTH_GRID = np.linspace(0.0, 1.0, 65)
 _SPIKE_ROUNDS = 3  # with 2 the 3-way distance of Adult was .097, not .096 (epsilon 1)
@@ -31,14 +32,15 @@ class Histogram:
     edges: Floats  # (n_bins + 1,): strictly increasing, from 0 to 1
     counts: Floats  # (n_bins,): they may be negative
     noise_std: float  # of one count
-    # Rows in no interval; the density is of the others.
-    zero: float = 0.0
-    missing: float = 0.0
+    # Rows in no interval, of values with a cell of their own, and last missing ones;
+    # the density is of the others.
+    beside: tuple[float, ...] = ()
+    thin: bool = False  # few rows are in intervals, as where most amounts are 0
 
     @property
     def total(self) -> float:
         """Number of rows that were counted."""
-        return float(self.counts.sum()) + self.zero + self.missing
+        return sum(self.beside, start=float(self.counts.sum()))
 
     def overlap(self, cells: Floats) -> Floats:
         """Share of each cell that lies in each bin, shape (n_bins, n_cells)."""
@@ -58,9 +60,10 @@ def fit_masses(
     (Gauss-Newton in log q), columns with equally many cells at once.
     """
     masses: dict[int, Floats] = {}
-    sizes = np.array([len(edges) - 1 for edges in cells])
-    for size in np.unique(sizes):
-        places = np.flatnonzero(sizes == size).tolist()
+    both = zip(columns, cells, strict=True)
+    kinds = [(len(edges) - 1, parts[-1].thin) for parts, edges in both]
+    for size, thin in sorted({*kinds}):
+        places = [j for j, kind in enumerate(kinds) if kind == (size, thin)]
         rows = max(sum(len(part.counts) for part in columns[j]) for j in places)
         design = np.zeros((len(places), rows, size))
         target = np.zeros((len(places), rows))
@@ -77,7 +80,8 @@ def fit_masses(
             floor = max(part.noise_std, 1e-3 * totals[j] / (size + 1))
             per_width = np.maximum(part.counts, floor) / np.diff(part.edges)
             start[place] = np.log(per_width @ overlap * np.diff(cells[j]))
-        masses |= zip(places, _newton(design, target, start), strict=True)
+        weight = _SMOOTHER if thin else _SMOOTHNESS
+        masses |= zip(places, _newton(design, target, start, weight), strict=True)
     return [masses[j] for j in range(len(columns))]
 
 
@@ -85,13 +89,12 @@ def fit_densities(
     columns: list[list[Histogram]],
     cells: list[Floats],
     totals: Floats,
-    even: Sequence[bool] = (),
     *,
     spiked: bool = True,
 ) -> list[Floats]:
     """Fit a distribution per column as `fit_masses`, on fewer cells; maybe with spikes.
 
-    Columns of few rows have `even` ones: what the noise hides is as where all is seen.
+    Thin columns have even ones: what the noise hides is as where all is seen.
 
     The last histogram of a column has edges of cells. Numbers that people choose, such
     as 40 hours, are no smooth density. A bin whose count is too high for the density by
@@ -101,9 +104,10 @@ def fit_densities(
     """
     # Some of the edges, and as many cells at most as `SMOOTH_GRID` has.
     places = [np.rint((len(edges) - 1) * SMOOTH_GRID).astype(int) for edges in cells]
-    grids = [edges[np.unique(own)] for edges, own in zip(cells, places, strict=True)]
-    both = zip_longest(grids, even)
-    grids = [SMOOTH_GRID if own else edges for edges, own in both]
+    grids = [
+        SMOOTH_GRID if parts[-1].thin else edges[np.unique(own)]
+        for parts, edges, own in zip(columns, cells, places, strict=True)
+    ]
     if not spiked:
         fitted = fit_masses(columns, grids, totals)
         each = zip(fitted, grids, cells, strict=True)
@@ -174,7 +178,7 @@ def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
     return np.diff(np.interp(edges, cells, below))
 
 
-def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
+def _newton(design: Floats, target: Floats, theta: Floats, smoothness: float) -> Floats:
     """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta).
 
     It ends: a step that is taken lowers the loss, and one that is not is followed by a
@@ -183,7 +187,7 @@ def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
     n_columns, size = theta.shape
     # Of the smoothness prior on the log-masses of equal cells.
     differences = np.diff(np.eye(size), n=3, axis=0) * (size / 8) ** 2.5
-    precision = _SMOOTHNESS * differences.T @ differences + 1e-4 * np.eye(size)
+    precision = smoothness * differences.T @ differences + 1e-4 * np.eye(size)
     theta = theta - theta.mean(axis=1, keepdims=True)
     mass, residual, loss = _evaluate(design, target, theta, precision)
     fitted = mass.copy()

@@ -22,26 +22,26 @@ from skdpsynth.measure._query import (
     Triples,
 )
 from skdpsynth.privacy import UNLABELLED
-from skdpsynth.table import ZERO, ColumnDomain, Metadata, NumericDomain
+from skdpsynth.table import ZERO, ColumnDomain, Metadata, NumericDomain, Own
 from skdpsynth.utils import MOST_SHOWN
 from skdpsynth.utils.arrays import Floats, Ints
 
 # Columns, bins, values and noise of a table.
 Listed = tuple[Iterable[int], tuple[Any, ...], NDArray[np.floating], float]
 
-Kind = Literal["interval", "categories", "zero", "missing", "other", "rank"]
+Kind = Literal["interval", "categories", "zero", "special", "missing", "other", "rank"]
 
 
 class Bin(NamedTuple):
     """A bin of one column.
 
     An interval has its ends, of which the lower one belongs to it, and of the last one
-    both; times are in seconds since 1970, on the column's own clock where it has a unit
-    or its hours are measured. Categories in one bin are listed. "other" is any other
-    value. A bin of kind "rank" holds the values of a column by their rank, in [0, 1],
-    among those that occur with the same value of another column, which `categories`
-    names. In tables of three columns zeros, missing and other values may be in a bin of
-    another kind: `also` says so.
+    both; a special value is both of its ends. Times are in seconds since 1970, on the
+    column's own clock where it has a unit or its hours are measured. Categories in one
+    bin are listed. "other" is any other value. A bin of kind "rank" holds the values of
+    a column by their rank, in [0, 1], among those that occur with the same value of
+    another column, which `categories` names. In tables of three columns zeros, special,
+    missing and other values may be in a bin of another kind: `also` says so.
     """
 
     kind: Kind
@@ -55,6 +55,8 @@ class Bin(NamedTuple):
         text = ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")
         if self.ends is not None:  # of times all digits count
             given, text = text, "[{:.12g}, {:.12g})".format(*self.ends)
+            if self.kind == "special":
+                text = f"{self.ends[0]:.12g}"
             if self.kind == "rank":
                 text = f"rank {text} given {given}"
         elif self.kind != "categories":
@@ -135,8 +137,8 @@ def _of_one_column(
         # Of counts less their mean, with the mean of as many rows as are known.
         std = answer.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
         alone = [[category] for category in getattr(domains[j], "categories", ())]
-        zero = getattr(domains[j], "zero", None) is not None
-        bins = _bins(domains[j], query.edges.get(j, np.empty(0)), zero, alone)
+        own = getattr(domains[j], "own", ())
+        bins = _bins(domains[j], query.edges.get(j, np.empty(0)), own, alone)
         yield (j,), (bins,), counts, std
 
 
@@ -170,14 +172,18 @@ def _of_several(
 def _bins(
     domain: ColumnDomain,
     edges: Floats,
-    zero: bool,
+    own: Sequence[Own],
     groups: Sequence[Sequence[Hashable]],
 ) -> tuple[Bin, ...]:
     """Return the bins of a column: of numbers, or of categories in groups."""
     missing = [Bin("missing")] * domain.nullable
     if isinstance(domain, NumericDomain):
         ends = pairwise(domain.edges(edges).tolist())
-        return (*(Bin("interval", e) for e in ends), *[Bin("zero")] * zero, *missing)
+        values = [
+            Bin("zero") if code == ZERO else Bin("special", (value, value))
+            for code, value, _ in own
+        ]
+        return (*(Bin("interval", e) for e in ends), *values, *missing)
     # Without any categories these are none of the known.
     listed = (Bin("categories", None, tuple(g)) if g else Bin("other") for g in groups)
     return (*listed, *missing)
@@ -189,7 +195,7 @@ def _bins_of_codes(domain: ColumnDomain, bins: ColumnBins) -> tuple[Bin, ...]:
     categories = getattr(domain, "categories", ())
     for category, place in zip(categories, bins.of_code, strict=False):
         together[place].append(category)
-    return _bins(domain, bins.edges, bool(bins.of_code[ZERO] >= 0), together)
+    return _bins(domain, bins.edges, bins.own_of(domain), together)
 
 
 def _bins_of_groups(
@@ -199,9 +205,10 @@ def _bins_of_groups(
     unions = []
     for group in range(n_groups):
         parts = [bins[place] for place in np.flatnonzero(groups == group).tolist()]
-        ends = [end for part in parts for end in part.ends or ()]
+        inside = (part.ends for part in parts if part.kind == "interval")
+        ends = [end for own in inside for end in own or ()]
         categories = tuple(chain.from_iterable(part.categories for part in parts))
-        also = [b.kind for b in parts if b.kind in ("zero", "missing", "other")]
+        also = [b.kind for b in parts if b.kind not in ("interval", "categories")]
         kind: Kind = "interval" if ends else "categories"
         if also and not (ends or categories):
             kind = also.pop(0)

@@ -29,6 +29,7 @@ from skdpsynth.measure._shares import (
     LIKELY,
     LITTLE,
     N_CELLS,
+    QUARTER,
     RARE,
     ROWS_FROM,
     SMALL_SHARE,
@@ -64,10 +65,11 @@ def histograms(answer: Measurement, size: float) -> dict[int, Histogram]:
     of_columns, counts = {}, counts_of(answer, size)
     for j, edges in answer.query.edges.items():
         bins, rest = np.split(counts[j], [len(edges) - 1])
-        nullable = answer.query.domains[j].nullable
-        missing = float(rest[-1]) if nullable else 0.0
-        zero = float(rest[0]) if len(rest) > nullable else 0.0
-        of_columns[j] = Histogram(edges, bins, answer.noise_std, zero, missing)
+        own, nullable = rest.tolist(), answer.query.domains[j].nullable
+        missing = own.pop() if nullable else 0.0
+        found = Histogram(edges, bins, answer.noise_std, (*(own or [0.0]), missing))
+        inside = min(found.total * QUARTER, found.noise_std * ROWS_FROM)
+        of_columns[j] = replace(found, thin=bool(bins.sum() < inside))
     return of_columns
 
 
@@ -87,9 +89,9 @@ def flat_marginals(
             row.append(MarginalTransform.of_categories(domain, even, missing=missing))
         else:
             cells = domain.snap(np.linspace(0.0, 1.0, n_cells + 1))
-            zero = part * (domain.zero is not None)
+            own = [part / max(len(domain.own), 1)] * len(domain.own)
             given = domain, cells, np.diff(cells)
-            row.append(MarginalTransform.numeric(*given, zero=zero, missing=missing))
+            row.append(MarginalTransform.numeric(*given, own=own, missing=missing))
     return [list(row) for _ in range(n_classes)]
 
 
@@ -147,20 +149,14 @@ def estimate(
     # classifier more than real ones help it.
     spiked = len(cells) < WIDE
     masses, grids = [], [*cells.values()]
-    even = [getattr(domains[j], "outer", None) is not None for j in cells]
     for c in range(len(rounds)):
         of_class = [parts[j][c] for j in cells]
-        if len(rounds) == 1:
-            of_class = [
-                _outer_counts(domains[j], float(sizes[c])) + own
-                for j, own in zip(cells, of_class, strict=True)
-            ]
         totals = [
             histogram[-1].total * (1.0 - atoms[j][c].sum())
             for j, histogram in zip(cells, of_class, strict=True)
         ]
         rows = np.maximum(totals, 1.0)
-        masses.append(fit_densities(of_class, grids, rows, even, spiked=spiked))
+        masses.append(fit_densities(of_class, grids, rows, spiked=spiked))
     of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
     last = [counts_of(own[-1], size) for own, size in zip(rounds, sizes, strict=True)]
     columns = []
@@ -184,7 +180,7 @@ def estimate(
         # lost.
         if domain.released and domain.n_numbers <= FEW_NUMBERS:
             shares = _without_ends(finest, edges, shares)
-        beside = [{"zero": a, "missing": b} for a, b in atoms[j].tolist()]
+        beside = [{"own": own, "missing": gone} for *own, gone in atoms[j].tolist()]
         columns.append(
             [
                 MarginalTransform.numeric(domain, edges, of_class, **rest)
@@ -221,20 +217,6 @@ def _with_frequent(
             within += beside / np.maximum(off, SMALLEST)[of_bin]
             moved[c] = np.where(on[of_bin] > 0, within * in_bin[of_bin], mass)
     return moved
-
-
-def _outer_counts(domain: ColumnDomain, n_rows: float) -> list[Histogram]:
-    """Return what the release of a range says of so many rows beside others."""
-    assert isinstance(domain, NumericDomain)
-    if (outer := domain.outer) is None:
-        return []
-    edges = np.array([domain.span(edge, math.inf)[0] for edge in outer.edges])
-    wide = np.diff(edges) > 0
-    if not wide.any():
-        return []
-    counts = np.array(outer.shares)[wide] * n_rows
-    edges = np.append(edges[:-1][wide], edges[-1])
-    return [Histogram(edges, counts, outer.noise_std * n_rows)]
 
 
 def _on_values(domain: NumericDomain, cells: Floats) -> Floats:
@@ -294,22 +276,25 @@ def _shrunk(counts: Floats, stds: Floats) -> Floats:
 
 
 def _atoms(domain: ColumnDomain, rounds: list[list[Histogram]]) -> Floats:
-    """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
+    """Shares of what is beside the histograms of each class, (n_classes, n_beside).
 
-    All classes together say whether there are zeros, and draw uncertain shares to them.
+    All classes together say whether there are such values, and draw uncertain shares to
+    those of all.
     """
-    noisy, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
+    noisy, variances = [], np.empty(len(rounds))
     counts = np.array([parts[-1].total for parts in rounds])
     for c, parts in enumerate(rounds):
         weights = [1.0 / max(part.noise_std, LEAST_NOISE) ** 2 for part in parts]
-        atoms = [(part.zero, part.missing) for part in parts]
-        noisy[c] = np.average(atoms, axis=0, weights=weights)
+        beside = [part.beside for part in parts]
+        noisy.append(np.average(beside, axis=0, weights=weights))
         variances[c] = 1.0 / sum(weights)
-    real = noisy[:, 0].sum() > LIKELY * math.sqrt(float(variances.sum()))
-    noisy[:, 0] *= real and getattr(domain, "zero", None) is not None
-    noisy[:, 1] *= domain.nullable
-    every = np.column_stack((noisy, counts - noisy.sum(axis=1)))
-    return shrunk_distributions(every, np.sqrt(variances))[:, :2]
+    own = np.array(noisy)
+    real = own.sum(axis=0) > LIKELY * math.sqrt(float(variances.sum()))
+    real &= bool(getattr(domain, "own", ()))
+    real[-1] = domain.nullable
+    own *= real
+    every = np.column_stack((own, counts - own.sum(axis=1)))
+    return shrunk_distributions(every, np.sqrt(variances))[:, :-1]
 
 
 def _category_marginals(
@@ -439,20 +424,26 @@ def measure_marginals(
         fitted = (np.concatenate(([0.0], np.cumsum(mass))) for mass in masses)
         even = dict.fromkeys(numbers, SMOOTH_GRID)
         cdfs.append(even | dict(zip(of_class, fitted, strict=True)))
-    cells = {}
+    cells, inside = {}, {}  # and the share of rows in intervals, where it is small
     for j, domain in numbers.items():
         counted = [of_class[j] for of_class in coarse if j in of_class]
         # Of a class without round 1 it is not known where its rows are, and few rows
         # are hidden by the noise: their range was found by where they are.
-        known = all(coarse) and domain.outer is None
-        support = _support(counted if known else [])
+        if thin := any(own.thin for own in counted):
+            inside[j] = _present(counted)
+        support = _support(counted if all(coarse) and not thin else [])
         cells[j] = _warped_cells(domain, [cdf[j] for cdf in cdfs], support)
         for cdf in cdfs:
             cdf[j] = _cdf_at(cells[j], cdf[j], domain, counted)
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
-        n_bins, _ = fine_plan(domains, classes.planned[c], mu)
-        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in numbers}
+        n_bins, noise_std = fine_plan(domains, classes.planned[c], mu)
+        edges = {}
+        for j in numbers:
+            rows = inside.get(j, 1.0) * classes.planned[c]
+            clear = rows / max(2.0 * noise_std, 1.0)
+            n_own = int(np.clip(clear, COARSE_BINS[0], n_bins))
+            edges[j] = _quantile_edges(cdfs[c][j], cells[j], n_own)
         measure(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
     return released, cells
 
@@ -514,13 +505,17 @@ def _cdf_at(
     below = np.interp(cells, SMOOTH_GRID, cdf)
     if not domain.frequent:
         return below
-    present = sum(float(own.counts.sum()) for own in counted)
-    present /= max(sum(own.total for own in counted), 1.0)
-    present = min(max(present, RARE), 1.0) if counted else 1.0
-    on_values = _on_values(domain, cells) / present
+    on_values = _on_values(domain, cells) / _present(counted)
     rest = np.where(on_values > 0, 0.0, np.diff(below))
     rest *= max(1.0 - on_values.sum(), 0.0) / max(rest.sum(), TINY)
     return np.concatenate(([0.0], np.cumsum(rest + on_values)))
+
+
+def _present(counted: list[Histogram]) -> float:
+    """Return the share of rows that are in some interval, as far as it is known."""
+    present = sum(float(own.counts.sum()) for own in counted)
+    present /= max(sum(own.total for own in counted), 1.0)
+    return min(max(present, RARE), 1.0) if counted else 1.0
 
 
 def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from scipy.special import ndtr
 
 from skdpsynth.measure._shares import FEW, LIKELY, LITTLE, QUARTER, SURE, TINY
 from skdpsynth.schema import SECONDS_OF
-from skdpsynth.table import ColumnLayout, NumericDomain, OuterShares
+from skdpsynth.table import ColumnLayout, NumericDomain
 from skdpsynth.utils.arrays import Floats, Ints
 
 # Noise deviations of the next one, two, three and four bins of a tail together. With
@@ -40,9 +39,6 @@ _BUMPS = (
 # amounts, mean, largest value and zeros came back right in 58 %, with 1 bin in 56 %
 # (epsilon 1; without noise in 79 %, since the largest are few).
 _HIDDEN = 2
-# Bins of such a range above this part of its end help to say where its rows are; nearer
-# to 0 there are many, and they would say little.
-_NEAR_END = 4096.0
 # Rows, in noise deviations, from which bins that are surely not empty say more than
 # shapes: a bin with a fifth of them is sure. Of 900 rows of Kaggle Credit (22) shapes
 # keep 96 % of the values, and such bins 90 %; of 1,000 rows of Adult (35) 92 % and
@@ -53,6 +49,20 @@ POWERS, MORE_POWERS = range(-30, 64), range(-1000, 1001, 4)
 _FAR_YEARS = 300.0  # dates so far from others, such as 9999-12-31, are no times
 # In years: of two where most dates are, of a hundred elsewhere.
 _YEARS = (1, *range(100, 1900, 100), *range(1900, 2100, 2), *range(2100, 10_001, 100))
+
+
+# What stands for something in many files, and is counted beside the bins.
+_OPEN = ["0001-01-01", "1753-01-01", "1899-12-30", "1900-01-01", "9999-12-31"]
+_NINES = (1.0, *(10.0**k - 1.0 for k in range(1, 7)))
+
+
+def outer_codes(column: ColumnLayout) -> list[float]:
+    """Return the values that have a cell beside the bins, in increasing order."""
+    if column.kind == "timedelta" or column.original is not column:
+        return []
+    if column.kind == "datetime":
+        return np.array(_OPEN, "M8[s]").astype(float).tolist()
+    return sorted((*_NINES[1:], *(-own for own in _NINES)))
 
 
 def outer_edges(column: ColumnLayout, domain: NumericDomain | None = None) -> Floats:
@@ -77,15 +87,6 @@ def outer_edges(column: ColumnLayout, domain: NumericDomain | None = None) -> Fl
     return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
 
 
-class _Found(NamedTuple):
-    """The first and the last outer bin of a range."""
-
-    first: int
-    last: int
-    sure: bool
-    few: bool  # an end of it is of few rows, beyond the bins of most
-
-
 def found_bins(
     counts: Ints,
     edges: Floats,
@@ -94,8 +95,8 @@ def found_bins(
     *,
     dated: bool,
     again: bool,
-) -> _Found | None:
-    """Find the first and the last outer bin that holds rows; None of some dates."""
+) -> tuple[int, int, bool] | None:
+    """Find the first and the last bin with rows, and whether they are sure; or None."""
     # Rows without a label are in these counts, but not yet in the number of rows.
     total = float(counts.sum())
     if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):
@@ -114,14 +115,14 @@ def found_bins(
     sure = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std
     n_rows -= float(within.sum())
     if not sure or n_rows <= level * noise_std * math.sqrt(len(within) + 1):
-        return _Found(first, last, bool(sure), False)
+        return first, last, bool(sure)
     # Other rows are beyond, such as amounts where most are 0: too few for bins that are
     # sure of all rows, but not for shapes.
     left = counts.copy()
     left[first : last + 1] = 0
     others = _bins_of_most(left, edges, noise_std, n_rows, dated=dated)
     if others is None or dated:  # such as an open end of 9999-12-31
-        return _Found(first, last, False, False)
+        return first, last, False
     start, end = others
     within = left[start : end + 1]
     known = max(0.5 * n_rows, SURE * noise_std * math.sqrt(len(within)))
@@ -131,24 +132,7 @@ def found_bins(
     if LIKELY * noise_std > FEW * n_rows:
         start -= min(_HIDDEN * (start < first), start)
         end += min(_HIDDEN * (end > last), len(counts) - 1 - end)
-    few = again or not sure
-    return _Found(min(first, start), max(last, end), bool(sure), few)
-
-
-def outer_shares(
-    counts: Ints, edges: Floats, domain: NumericDomain, noise_std: float, n_rows: float
-) -> OuterShares:
-    """Return the shares of the bins on the far side of a range, but near 0."""
-    low, high = domain.bounds
-    far = max(-low, high)
-    sizes = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    inside = (sizes >= far / _NEAR_END) & (sizes < far)
-    # Not with 0, which is counted apart.
-    inside &= edges[:-1] > 0 if high == far else edges[1:] < 0
-    (places,) = np.nonzero(inside)
-    ends = edges[places[0] : places[-1] + 2].tolist() if len(places) else ()
-    shares = (counts[places] / n_rows).tolist()
-    return OuterShares(tuple(ends), tuple(shares), noise_std / n_rows)
+    return min(first, start), max(last, end), bool(sure)
 
 
 def _bins_of_most(

@@ -598,7 +598,8 @@ def _fate(kind: str, own: ColumnDomain) -> tuple[str, str]:
     """Return what a column lost, with the remedy, and what is beside its name."""
     if isinstance(own, NumericDomain):
         words = "the range of {} is a guess, beyond which values are clipped (state it:"
-        return (f"{words} {_BOUNDS[kind]})" if own.guessed else ""), ""
+        words = f"{words} {_BOUNDS[kind]}), also codes that are far off (special=[...])"
+        return words if own.guessed else "", ""
     n, rare = len(own.categories), own.other > LITTLE
     beside = f" ({n}, about {100 * own.other:.0f} % of its rows)"
     if n == 0 and (rare or not own.nullable):

@@ -35,6 +35,7 @@ from skdpsynth.privacy.statistics import (
     noisy_triple_tables,
 )
 from skdpsynth.table import (
+    MISSING,
     Classes,
     ColumnDomain,
     NumericDomain,
@@ -252,11 +253,13 @@ class Marginals(Query):
         for j, n in zip(self.columns, self.n_cells, strict=True):
             domain, missing = self.domains[j], n - self.domains[j].nullable
             if isinstance(domain, NumericDomain):
-                of_code = [-1, len(self.edges[j]) - 1, missing]
+                own = [value.code for value in domain.own]
+                bins = ColumnBins.of_numbers(domain, self.edges[j], own)
+                bins.of_code[MISSING] = missing
             else:
                 of_code = [*range(len(domain.categories)), n, missing]
-            edges = self.edges.get(j, np.empty(0))
-            columns.append(ColumnBins(edges, np.array(of_code)))
+                bins = ColumnBins(np.empty(0), np.array(of_code))
+            columns.append(bins)
         return TableBins(columns).encode(rows, self.columns)
 
     def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
@@ -293,7 +296,7 @@ class Marginals(Query):
 def n_cells(domain: ColumnDomain, n_bins: int) -> int:
     """Count the cells of a column: what its domain models."""
     if isinstance(domain, NumericDomain):
-        return n_bins + (domain.zero is not None) + domain.nullable
+        return n_bins + len(domain.own) + domain.nullable
     return len(domain.categories) + domain.nullable
 
 

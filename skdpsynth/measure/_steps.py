@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,8 +25,8 @@ from skdpsynth.measure._outer_bins import (
     MORE_POWERS,
     POWERS,
     found_bins,
+    outer_codes,
     outer_edges,
-    outer_shares,
 )
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
@@ -63,13 +62,14 @@ from skdpsynth.schema import (
 from skdpsynth.table import (
     FAR,
     FINEST,
+    MISSING,
     CategoryDomain,
     ColumnDomain,
     ColumnLayout,
     Gap,
     NumericDomain,
-    OuterShares,
     day_parts,
+    in_units,
     names_read,
     needs_resolution,
     numeric_values,
@@ -310,7 +310,7 @@ class Ranges(ColumnStep):
     of 5 days noise at 1,000 days would double the mean.
     """
 
-    name = "column ranges"
+    name, again = "column ranges", False
 
     def __init__(self, declared: Domains, schema: TableSchema) -> None:
         super().__init__(declared, schema)
@@ -333,32 +333,38 @@ class Ranges(ColumnStep):
         return beside if public.n_rows >= beside.found_from else more
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
-        return len(outer_edges(column, None if isinstance(column, Gap) else domain))
+        return len(outer_edges(column, domain)) + len(outer_codes(column))
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
         values, missing = numeric_values(series, column)
-        known = None if isinstance(column, Gap) else domain
-        inner = outer_edges(column, known)[1:-1]
-        codes = np.searchsorted(inner, values, side="right")
+        edges = outer_edges(column, domain)
+        codes = np.searchsorted(edges[1:-1], values, side="right")
+        for place, value in enumerate(outer_codes(column), len(edges) - 1):
+            codes[values == value] = place
         return np.where(missing, n - 1, codes)
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
-        of_gap = None
-        if isinstance(column, Gap):
-            of_gap, domain = domain, None
         *_, n_missing = released.counts.tolist()
         nullable = column.can_be_missing and n_missing > SURE * released.noise_std
-        counts, noise_std = released.counts[:-1], released.noise_std
-        n_rows = max(released.n_rows - n_missing * nullable, 1.0)
         edges, integer = outer_edges(column, domain), column.kind == "integer"
-        dated, (low, high) = column.kind == "datetime", _DEFAULT_DATES
-        first, last, sure, few = 0, -1, False, False
-        how = {"dated": dated, "again": domain is not None}
-        if found := found_bins(counts, edges, noise_std, n_rows, **how):
-            first, last, sure, few = found
-            low, high = float(edges[first]), float(edges[last + 1])
+        dated = column.kind == "datetime"
+        counts, of_codes, _ = np.split(released.counts, [len(edges) - 1, -1])
+        values, noise_std = np.array(outer_codes(column)), released.noise_std
+        n_rows = max(released.n_rows - n_missing * nullable, 1.0)
+        real = of_codes > SURE * noise_std
+        n_codes = float(of_codes[real].sum())
         zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
+        if not dated and n_codes > 0.5 * n_rows:  # as amounts among zeros
+            counts = counts + n_codes * (np.arange(len(counts)) == zero)
+        else:
+            n_rows = max(n_rows - n_codes, 1.0)
+        (low, high) = _DEFAULT_DATES
+        first, last, sure = 0, -1, False
+        how = {"dated": dated, "again": self.again}
+        if found := found_bins(counts, edges, noise_std, n_rows, **how):
+            first, last, sure = found
+            low, high = float(edges[first]), float(edges[last + 1])
         middle = 0.5 if integer else 2.0 ** POWERS[0]
         if not dated and first == last == zero:
             # Zeros alone; or ones too, where the noise hides one in a hundred.
@@ -370,8 +376,8 @@ class Ranges(ColumnStep):
             size = float(np.abs(edges[peak : peak + 2]).max())
             if not integer and not middle < size <= 2.0 ** POWERS[-1]:
                 # Where most are finer bins are needed.
-                sure = sure and domain is not None
-                if domain is None and size <= middle:
+                sure = sure and self.again
+                if not self.again and size <= middle:
                     low, high = max(low, -middle), min(high, middle)
                 middle = 2.0 ** MORE_POWERS[0]
             # Of the other side of 0 only the middle bin may be cut off: no values are
@@ -380,10 +386,10 @@ class Ranges(ColumnStep):
                 low = 0.0
             if low / _NEAR_ZERO <= high <= middle:
                 high = middle if integer else 0.0
-        if of_gap is not None:
-            most = of_gap.to_steps(high)
-            most = max(float(math.floor(most) if of_gap.integer else most), of_gap.low)
-            return replace(of_gap, high=min(most, of_gap.high) if sure else of_gap.high)
+        if isinstance(column, Gap) and domain is not None:
+            most = float(domain.to_steps(high))
+            most = max(math.floor(most) if domain.integer else most, domain.low)
+            return replace(domain, high=min(most, domain.high) if sure else domain.high)
         if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         if dated or column.original is not column:  # no gap is negative
@@ -393,9 +399,9 @@ class Ranges(ColumnStep):
         if is_date(column.dtype):
             step = SECONDS_OF["D"]
             domain = domain.with_step(step, low // step, high // step)
-        if few:
-            outer = outer_shares(counts, edges, domain, noise_std, released.n_rows)
-            domain = replace(domain, outer=outer)
+        beyond = (values < low) | (values > high)
+        domain = replace(domain, special=tuple(values[real & beyond].tolist()))
+        sure = sure and not (beyond & ~real & (of_codes > LIKELY * noise_std)).any()
         # Of a column that is mostly missing, there is hardly a range to be found.
         guessed = not sure and 2 * n_rows > released.n_rows
         return with_stated(column, replace(domain, guessed=guessed), self._schema)
@@ -407,7 +413,7 @@ class UnsureRanges(Ranges):
     They are few, so their noise is small.
     """
 
-    name = "unsure ranges"
+    name, again = "unsure ranges", True
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         unsure = isinstance(domain, NumericDomain) and domain.guessed
@@ -423,6 +429,14 @@ class UnsureRanges(Ranges):
 
 
 # --- Resolutions --------------------------------------------------------------------
+
+
+def _usual_values(
+    series: pd.Series, column: ColumnLayout, domain: NumericDomain
+) -> tuple[Floats, Bools]:
+    """Return what `wall_values` does, special values as missing; private."""
+    values, missing = wall_values(series, column, domain)
+    return values, missing | (domain.codes(values) > MISSING)
 
 
 def has_many_numbers(domain: Domain) -> bool:
@@ -495,7 +509,7 @@ class Resolutions(ColumnStep):
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
-        values, missing = numeric_values(series, column)
+        values, missing = _usual_values(series, column, domain)
         if column.kind == "datetime":
             missing = missing | (values < domain.low) | (values > domain.high)
             values = column.to_wall(values)
@@ -534,17 +548,20 @@ class Resolutions(ColumnStep):
         known = place < len(counts) - 1 and n_rows >= more and beside[place] > more
         open_scale = column in self._unknown and domain.high >= 1
         if not known and not timed and open_scale:
-            # A flag or a count, as files have them, unless fractions are seen.
+            # A flag or a count, as files have them, unless fractions are seen, or are
+            # likely among amounts.
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide
-            few = few and not _below_one(domain.outer)
-            place, known = tens, few and finer[tens] <= most[tens]
+            likely = tens + int(counts[tens:].argmax())
+            more = std if domain.log else LIKELY * std
+            amounts = counts[likely] > counts[tens] + more
+            place = likely if amounts else tens
+            known = few and (amounts or finer[tens] <= most[tens])
+            known &= place < len(counts) - 1
         if not known:
             return domain
         if timed:
-            step = [*SECONDS_OF.values()][place]
-            ends = column.to_wall(np.array([domain.low, domain.high])) / step
-            return domain.with_step(step, *map(float, np.floor(ends)))
+            return in_units(column, domain, [*SECONDS_OF.values()][place])
         decimals = place - tens
         if column.kind == "timedelta" and decimals <= 0:
             return domain.with_unit(_UNITS[-decimals])
@@ -556,17 +573,6 @@ class Resolutions(ColumnStep):
         # Some are inside, and not where floats are that far apart that they are whole.
         held = max(-written.low, written.high) < EXACT
         return written if held and low <= written.bounds[0] <= high else domain
-
-
-def _below_one(outer: OuterShares | None) -> bool:
-    """Return whether numbers between 0 and 1 are seen."""
-    edges, shares, noise_std = outer or OuterShares()
-    inside = [
-        s
-        for s, ends in zip(shares, pairwise(edges), strict=True)
-        if abs(sum(ends)) < 2.0
-    ]
-    return sum(inside) > LIKELY * noise_std * math.sqrt(len(inside))
 
 
 # --- Remainders ---------------------------------------------------------------------
@@ -609,7 +615,7 @@ class Remainders(ColumnStep):
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
-        values, missing = wall_values(series, column, domain)
+        values, missing = _usual_values(series, column, domain)
         steps, period = domain.whole_steps(values), n // 2
         outside = (steps < domain.low) | (steps > domain.high) | missing
         if domain.step is None:
@@ -703,16 +709,15 @@ class FrequentValues(ColumnStep):
 def _keys(frame: pd.DataFrame, known: Domains) -> Iterator[tuple[Floats, Ints]]:
     """Yield of each column what can be frequent, and its buckets; private.
 
-    Steps, or floats; not missing ones, those out of range, and zeros that are counted
-    anyway.
+    Steps, or floats; not missing ones, those out of range, and what is counted anyway:
+    zeros and special values.
     """
     for column, domain in known.items():
         assert isinstance(domain, NumericDomain)
-        values, missing = wall_values(column.read(frame), column, domain)
+        values, beside = wall_values(column.read(frame), column, domain)
+        beside |= domain.codes(values) > 0
         values = domain.whole_steps(values) if domain.integer else values
-        inside = (values >= domain.low) & (values <= domain.high) & ~missing
-        if domain.zero is not None:
-            inside &= values != 0
+        inside = (values >= domain.low) & (values <= domain.high) & ~beside
         keys = values[inside] + 0.0
         yield keys, (hash_array(keys) % _BUCKETS).astype(np.intp)
 
@@ -807,16 +812,13 @@ def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
     """Return a domain of times on their clock: in units, or in small steps."""
     if domain.step is not None:
         return domain
-    low, high = column.to_wall(np.array(domain.bounds)).tolist()
-    low, high = -(-low // FINEST), high // FINEST
+    fine = in_units(column, replace(domain, frequent=()), FINEST)
     values, shares = np.array(domain.frequent).reshape(-1, 2).T
-    steps = np.clip(column.to_wall(values) // FINEST, low, high)
+    steps = np.clip(column.to_wall(values) // FINEST, fine.low, fine.high)
     steps, place = np.unique(steps, return_inverse=True)  # two may share one
     shares = np.bincount(place, shares, len(steps))
     known = tuple(zip(steps.tolist(), shares.tolist(), strict=True))
-    return replace(
-        domain, low=low, high=high, integer=True, step=FINEST, frequent=known
-    )
+    return replace(fine, frequent=known)
 
 
 def _usual_steps(
@@ -825,7 +827,7 @@ def _usual_steps(
     """Return times in steps, those of a day, and what is left out; private."""
     domain = _in_steps(column, domain)
     assert domain.step is not None
-    values, missing = wall_values(series, column, domain)
+    values, missing = _usual_values(series, column, domain)
     steps = domain.whole_steps(values)
     outside = (steps < domain.low) | (steps > domain.high) | missing
     if isinstance(column, Gap):

@@ -221,7 +221,8 @@ def _of(
     """Bring ranges to what the column can hold: in order, apart, none outside."""
     ranges, zoned = np.array(pairs, dtype=np.float64).reshape(-1, 2), None
     if isinstance(domain, NumericDomain):
-        low, high = domain.bounds
+        low = min([domain.bounds[0], *domain.special])
+        high = max([domain.bounds[1], *domain.special])
         if column.zone is not None and domain.step is not None:
             zoned = column
             low, high = column.from_wall(np.array([low, high]))

@@ -25,6 +25,7 @@ from skdpsynth.schema._columns import (
     Text,
     as_typed as as_typed,
     family as family,
+    number_of as number_of,
 )
 from skdpsynth.schema._rules import (
     TIMES as TIMES,

@@ -7,7 +7,7 @@ import math
 import re
 import string
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.utils.dtypes import EXACT, is_finite, plain
+from skdpsynth.utils.dtypes import EXACT, decimals_of, is_finite, plain
 
 Scale = Literal["auto", "linear", "log", "quantile"]
 _SCALES = ("auto", "linear", "log", "quantile")
@@ -86,17 +86,33 @@ class Stated:
                 value = list(value) if isinstance(value, tuple) else as_typed(value)
                 parts.append(repr(value))
             elif value != item.default:
-                parts.append(f"{item.name}={value!r}")
+                parts.append(f"{item.name}={as_typed(value)!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def as_typed(value: Any) -> Any:  # noqa: ANN401 - any value
     """Return a time without a zone as the text that one types, and a duration."""
+    if isinstance(value, tuple):
+        return [*map(as_typed, value)]
     if isinstance(value, pd.Timedelta):
         return str(value).removesuffix(" 00:00:00")
     if isinstance(value, pd.Timestamp) and value.tz is None:
         return value.isoformat(" ").removesuffix(" 00:00:00")
     return value
+
+
+def distinct(column: Column, name: str) -> tuple[Any, ...]:
+    """Return the values that a column lists, if no two are equal."""
+    given, rule = getattr(column, name), f"The {name!r} of {type(column).__name__} must"
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise wrong(f"{rule} be a list of values", given)
+    values = tuple(map(plain, given))
+    with contextlib.suppress(TypeError):  # of what is no value the kind is checked
+        if n_twice := len(values) - len(set(values)):
+            raise InvalidSchemaError(
+                f"{rule} be distinct. Got {n_twice} duplicate(s); drop them."
+            )
+    return values
 
 
 class Column(Stated):
@@ -110,12 +126,19 @@ class Column(Stated):
                 raise wrong(f"{what} must be True or False", value)
             self._set(**{item.name: value})
 
+    def _set_special(self, check: Callable[[str, Any], Any]) -> None:
+        """Set the special values, each of which is checked as a bound is."""
+        what = f"'special' value of {type(self).__name__}"
+        given = (check(what, value) for value in distinct(self, "special"))
+        self._set(special=tuple(sorted(given, key=number_of)))
+        distinct(self, "special")
+
 
 @dataclass(frozen=True, repr=False)
 class Continuous(Column):
     """A numeric column with public bounds.
 
-    Values outside the bounds are clipped to them, silently.
+    Values outside the bounds that are not special are clipped to them, silently.
 
     Parameters
     ----------
@@ -144,6 +167,10 @@ class Continuous(Column):
         $1,200.50, "%d %" of 45 %, "%g" of numbers without zeros at the end, "%s" as
         Python does. By default with as many decimals as are stated or measured.
         Ignored for other tables.
+    special : sequence of numbers or durations, default=()
+        Values that stand for something, such as -99999 for "refused", within the bounds
+        or not. They come back exactly, with their share, and nothing between them and
+        the bounds.
 
     See Also
     --------
@@ -154,7 +181,7 @@ class Continuous(Column):
     >>> from skdpsynth.schema import Continuous
     >>> Continuous(0, 30_000).resolved_scale()
     'log'
-    >>> Continuous(17, 90, integer=True).resolved_scale()
+    >>> Continuous(17, 90, integer=True, special=[-1, 99]).resolved_scale()
     'linear'
     """
 
@@ -168,6 +195,7 @@ class Continuous(Column):
     decimals: int | Literal["any"] | None = None
     unit: Unit | None = None
     format: str | None = None
+    special: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         ends = [_as_duration(bound) for bound in (self.low, self.high)]
@@ -179,23 +207,10 @@ class Continuous(Column):
             rule = 'The format of numbers must be as "%.2f", "$%,.2f" or "%d %"'
             raise wrong(rule, self.format)
         for name in () if timed else ("low", "high"):
-            bound, what = getattr(self, name), f"'{name}' bound of Continuous"
-            if isinstance(bound, bool) or not isinstance(bound, int | float):
-                rule = 'must be a number, or both of them durations such as "30D"'
-                raise wrong(f"The {what} {rule}", bound)
-            if abs(bound) > LARGEST or bound != bound:
-                got = repr(bound) if isinstance(bound, float) else "a larger one"
-                raise InvalidSchemaError(
-                    f"The {what} must be finite, at most {LARGEST!r}. Got {got}"
-                    " instead; give a bound that no plausible value exceeds."
-                )
-            if self.integer:
-                if bound != int(bound):
-                    rule = f"With integer=True the {what} must be a whole number"
-                    raise wrong(rule, bound)
-                bound = int(bound)
-            self._set(**{name: bound})
+            what = f"'{name}' bound of Continuous"
+            self._set(**{name: self._number(what, getattr(self, name))})
         _check_order(self, self.low, self.high)
+        self._set_special(self._number)
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
             among = f"{', '.join(SECONDS_OF)}, or None"
             raise wrong(f"The 'unit' of Continuous must be one of {among}", self.unit)
@@ -230,9 +245,35 @@ class Continuous(Column):
                     f" 'decimals'. Got {self.low!r}, {self.high!r} and"
                     f" decimals={decimals}."
                 )
+            special = np.array([*map(number_of, self.special)], dtype=np.float64)
+            if (
+                decimals_of(special, sys.float_info.epsilon, decimals) > decimals
+            ).any():
+                rule = f"The 'special' values must have at most {decimals} decimals"
+                raise wrong(rule, [*self.special])
         if self.scale not in _SCALES:
             rule = f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}"
             raise wrong(rule, self.scale)
+
+    def _number(self, what: str, bound: Any) -> Any:  # noqa: ANN401 - any object
+        """Return a bound or a special value as a number, or as a duration."""
+        if self.of_durations and (found := _as_duration(bound)) is not None:
+            return found
+        number = isinstance(bound, int | float) and not self.of_durations
+        if isinstance(bound, bool) or not number:
+            rule = 'must be a number, or both of them durations such as "30D"'
+            raise wrong(f"The {what} {rule}", bound)
+        if abs(bound) > LARGEST or bound != bound:
+            got = repr(bound) if isinstance(bound, float) else "a larger one"
+            raise InvalidSchemaError(
+                f"The {what} must be finite, at most {LARGEST!r}. Got {got}"
+                " instead; give a bound that no plausible value exceeds."
+            )
+        if not self.integer:
+            return bound
+        if bound != int(bound):
+            raise wrong(f"With integer=True the {what} must be a whole number", bound)
+        return int(bound)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -297,21 +338,12 @@ class Categorical(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given: object = self.categories
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            rule = "The 'categories' of Categorical must be a list of values"
-            raise wrong(rule, given)
-        categories = tuple(map(plain, given))
+        categories = distinct(self, "categories")
         families = {family(value) for value in categories}
         if len(families) > 1:
             raise InvalidSchemaError(
                 "The 'categories' of Categorical must be of one type. Got"
                 f" {' and '.join(sorted(families))}; cast them to str."
-            )
-        if len(set(categories)) < len(categories):
-            raise InvalidSchemaError(
-                "The 'categories' of Categorical must be distinct. Got"
-                f" {len(categories) - len(set(categories))} duplicate(s); drop them."
             )
         if not categories and not self.nullable:
             raise InvalidSchemaError(
@@ -378,7 +410,7 @@ class Boolean(Column):
 class Datetime(Column):
     """A column of points in time with public bounds.
 
-    Values outside the bounds are clipped to them, silently.
+    Values outside the bounds that are not special are clipped to them, silently.
 
     Parameters
     ----------
@@ -393,6 +425,9 @@ class Datetime(Column):
     format : str, optional
         How times are written in a CSV file, such as "%d.%m.%Y" (the codes are those of
         `datetime.strptime`). By default as in ISO 8601. Ignored for other tables.
+    special : sequence of Timestamp, datetime, date, datetime64 or ISO 8601 str
+        Points in time that stand for something, as of `Continuous`: "9999-12-31" of
+        what has no end yet.
 
     See Also
     --------
@@ -412,6 +447,7 @@ class Datetime(Column):
     nullable: bool = False
     unit: Unit | None = None
     format: str | None = None
+    special: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -427,22 +463,31 @@ class Datetime(Column):
             among = f"{', '.join(SECONDS_OF)}, or None"
             raise wrong(f"The 'unit' of Datetime must be one of {among}", self.unit)
         for name in ("low", "high"):
-            given = getattr(self, name)
-            bound = None
-            if isinstance(given, str | date | np.datetime64):
-                with contextlib.suppress(ValueError):
-                    bound = pd.Timestamp(given)
-            rule = f"The '{name}' bound of Datetime must be a point in time"
-            if bound is None or bound is pd.NaT:
-                raise wrong(rule, given)
-            if not _is_iso(given, bound):
-                raise wrong(f'{rule}, as a text in ISO 8601, "2020-01-31"', given)
-            self._set(**{name: bound})
-        if (self.low.tzinfo is None) != (self.high.tzinfo is None):
+            what = f"'{name}' bound of Datetime"
+            self._set(**{name: _moment(what, getattr(self, name))})
+        zones = {bound.tzinfo is None for bound in (self.low, self.high)}
+        if len(zones) == 1:
+            _check_order(self, self.low, self.high)
+            self._set_special(_moment)
+            zones |= {value.tzinfo is None for value in self.special}
+        if len(zones) > 1:
             raise InvalidSchemaError(
-                "The bounds of Datetime must both have a time zone or both have none."
+                "The bounds and special values of Datetime must all have a time zone,"
+                " or none."
             )
-        _check_order(self, self.low, self.high)
+
+
+def _moment(what: str, given: object) -> pd.Timestamp:
+    """Return a bound or a special value as a point in time."""
+    bound, rule = None, f"The {what} must be a point in time"
+    if isinstance(given, str | date | np.datetime64):
+        with contextlib.suppress(ValueError):
+            bound = pd.Timestamp(given)
+    if bound is None or bound is pd.NaT:
+        raise wrong(rule, given)
+    if not _is_iso(given, bound):
+        raise wrong(f'{rule}, as a text in ISO 8601, "2020-01-31"', given)
+    return bound
 
 
 # A character, a digit or a set of some, and how many of it: of a `regex`.

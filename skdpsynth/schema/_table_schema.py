@@ -29,7 +29,7 @@ from skdpsynth.schema._columns import (
     check_is,
     wrong,
 )
-from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
+from skdpsynth.schema._rules import RULES, Ordered, Rule, SumOf, checked_rules, names_of
 from skdpsynth.schema._sdv import columns_of_sdv
 from skdpsynth.schema._tables import (
     blank_code,
@@ -52,7 +52,7 @@ _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
 # Options that are written only where they are given: most tables need none of them.
 _RARE = (
     *("true", "false", "format", "pattern", "regex", "placeholder", "rules"),
-    *("strict", "na_values", *_UNIT),
+    *("strict", "special", "na_values", *_UNIT),
 )
 _RARE_UNIT = (*_RARE, "unit")  # of all but times
 # The name of a column may be a tuple, too.
@@ -64,6 +64,8 @@ def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower t
     if isinstance(value, Column | Rule):
         tag = {"kind" if isinstance(value, Column) else "rule": value.tag}
         return tag | _fields_to_dict(value)
+    if isinstance(value, list):
+        return [*map(encode_value, value)]
     value = plain(value)
     if isinstance(value, tuple):
         return {"tuple": [encode_value(part) for part in value]}
@@ -402,6 +404,12 @@ class TableSchema(Stated):
                 f" {self.privacy_unit!r} and {list(self.per_unit)!r}."
             )
         for rule in self.rules:
+            added = rule.names if isinstance(rule, Ordered | SumOf) else ()
+            if any(getattr(self.kinds.get(name), "special", ()) for name in added):
+                raise InvalidSchemaError(
+                    f"The columns of the rule {rule} must have no special values, which"
+                    " are neither in an order nor added up. Leave out one of them."
+                )
             if {*rule.names} & constant not in (set(), {*rule.names}):
                 raise InvalidSchemaError(
                     f"The rule {rule} is about columns of which some have one value in"

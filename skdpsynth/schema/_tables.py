@@ -26,6 +26,7 @@ from skdpsynth.schema._columns import (
     Text,
     Unit,
     family,
+    number_of,
 )
 from skdpsynth.schema._rules import (
     Computed,
@@ -412,10 +413,12 @@ def _in_rows(
         limits = float_info(present.dtype)
         values = present.to_numpy(dtype=np.float64)
         values = values[np.isfinite(values)]
+        special = [*map(number_of, described.special)]
         with np.errstate(over="ignore"):  # 0.1 is another number in single precision
-            low, high = map(limits.dtype.type, described.ends)
-        yield f"below {described.low}: clipped", int((values < low).sum())
-        yield f"above {described.high}: clipped", int((values > high).sum())
+            low, high, *special = map(limits.dtype.type, (*described.ends, *special))
+        values = values[~np.isin(values, special)]
+        yield _clipped(f"below {described.low}", values[values < low])
+        yield _clipped(f"above {described.high}", values[values > high])
         decimals = 0 if described.integer else described.decimals
         if isinstance(decimals, int):
             finer = decimals_of(values, float(limits.eps), decimals) > decimals
@@ -428,8 +431,10 @@ def _in_rows(
     elif isinstance(described, Datetime):
         moments = pd.DatetimeIndex(present)
         since_epoch, low, high = map(_utc, (moments, described.low, described.high))
-        yield f"before {described.low}: clipped", int((since_epoch < low).sum())
-        yield f"after {described.high}: clipped", int((since_epoch > high).sum())
+        special = [*map(_utc, described.special)]
+        usual = since_epoch[~since_epoch.isin(special)]
+        yield _clipped(f"before {described.low}", usual[usual < low])
+        yield _clipped(f"after {described.high}", usual[usual > high])
         if described.unit is not None:
             clock = moments.tz_localize(None)
             finer = clock != clock.floor(described.unit)
@@ -443,6 +448,14 @@ def _in_rows(
         repeated = present.duplicated(keep=False)
         words = "identifier of several rows: if it identifies persons, it should be the"
         yield f"{words} privacy_unit", int(repeated.sum())
+
+
+def _clipped(where: str, values: Any) -> tuple[str, int]:  # noqa: ANN401 - an array
+    """Return what happens to values outside bounds, and what to do if most are one."""
+    words, most = f"{where}: clipped", pd.Series(values).value_counts().max()
+    if most > 1 and 2 * most > len(values):
+        words += ", most of them one value; if it stands for something: special=[...]"
+    return words, len(values)
 
 
 def _present(series: pd.Series, missing: Bools) -> pd.Series:

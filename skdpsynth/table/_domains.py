@@ -8,7 +8,7 @@ Neither ever holds a value that was not public or released through a mechanism.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -31,6 +31,7 @@ from skdpsynth.schema import (
     TableSchema,
     decode_value,
     encode_value,
+    number_of,
 )
 from skdpsynth.table._layout import ColumnLayout, StandIn, numeric_values, place_keys
 from skdpsynth.utils import CHUNK_ROWS, EXCESS, FEW_NUMBERS, in_chunks, require
@@ -41,15 +42,17 @@ Codes = Ints
 
 # Seconds of times without a unit: about what floats hold, and a power of two: exact.
 FINEST = 2.0**-20
-ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
+# Codes of a numeric column; 0 is any other value, and special ones come after.
+ZERO, MISSING = 1, 2
+_OUTSIDE = 2.0**-20  # room on [0, 1] of a special value that is outside the range
 
 
-class OuterShares(NamedTuple):
-    """Released shares of all rows in the wide bins by which a range was found."""
+class Own(NamedTuple):
+    """A value that has a cell of its own: an exact zero, or a special value."""
 
-    edges: tuple[float, ...] = ()  # of values, in increasing order; one more
-    shares: tuple[float, ...] = ()
-    noise_std: float = 0.0
+    code: int
+    value: float
+    position: float  # on [0, 1]; no other value of the column is there
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,8 @@ class NumericDomain:
     # Values (in steps, of `integer` ones) that many rows have, with their released
     # shares of all rows, in increasing order.
     frequent: tuple[tuple[float, float], ...] = field(default=(), compare=False)
-    # Of a released range of which most rows are in one place, such as 0.
-    outer: OuterShares | None = field(default=None, compare=False)
+    # Values that stand for something, in increasing order, in the range or not.
+    special: tuple[float, ...] = ()
     # How much room on [0, 1] a number has, with a mean of 1, by the remainder of its
     # steps: of 100 the last two digits of amounts, prices and clock times, of 7 the day
     # of the week. A marginal is smooth on the scale that comes of it.
@@ -93,13 +96,7 @@ class NumericDomain:
         own = vars(self)
         require(all(type(own[name]) is bool for name in _FLAGS), "flags")
         rooms = (*self.remainders, *self.weekdays, *self.hours)
-        numbers = (self.low, self.high, *rooms, *chain(*self.frequent))
-        if self.outer is not None:
-            edges, shares, noise_std = self.outer
-            numbers += (*edges, *shares, noise_std)
-            sized = len(edges) == len(shares) + bool(shares)
-            require(sized and noise_std >= 0, "outer shares")
-            require(all(low < high for low, high in pairwise(edges)), "outer shares")
+        numbers = (self.low, self.high, *rooms, *chain(*self.frequent), *self.special)
         require(all(map(is_number, numbers)), "numbers")
         require(self.low <= self.high and self.high - self.low < math.inf, "a range")
         if self.step is not None:
@@ -117,6 +114,7 @@ class NumericDomain:
         require(len(self.weekdays) in (0, 7), "days of the week")
         parts = len(day_parts(self)) - 1 if self.hours else 0
         require(len(self.hours) == parts, "hours of the day")
+        require(all(low < high for low, high in pairwise(self.special)), "special")
         values = [value for value, _ in self.frequent]
         require(all(self.low <= value <= self.high for value in values), "frequent")
         require(all(low < high for low, high in pairwise(values)), "frequent")
@@ -177,9 +175,18 @@ class NumericDomain:
         return self.high - self.low + 1 if self.integer else math.inf
 
     @property
-    def zero(self) -> float | None:
-        """Position of an exact 0 with a cell of its own; None where there is none."""
-        return _zero_of(self)
+    def own(self) -> tuple[Own, ...]:
+        """The values with a cell of their own, of which zero is the first."""
+        return _own_of(self)
+
+    def codes(self, values: Floats) -> NDArray[np.uint8]:
+        """Return the code of each value; times are cut down to units."""
+        unit = self.step if self.special else None
+        codes = np.zeros(values.shape, np.min_scalar_type(MISSING + len(self.special)))
+        for code, value, _ in self.own:
+            same = values // unit == value // unit if unit else values == value
+            codes[same] = code
+        return codes
 
     def to_unit(self, values: Floats) -> Floats:
         """Map finite values to [0, 1], clamped to the range; 0.5 if it has no width."""
@@ -189,8 +196,7 @@ class NumericDomain:
         steps = self._near(values)
         if self.step is not None:
             steps = np.floor(steps)
-        scaled = np.clip(self._scale(steps), start, end)
-        return (scaled - start) / (end - start)
+        return self._placed(np.clip(self._scale(steps), start, end))
 
     def from_unit(self, uniforms: Floats) -> Floats:
         """Map [0, 1] back to values; whole numbers of units are rounded."""
@@ -199,14 +205,14 @@ class NumericDomain:
             np.rint(values, out=values)
             values += 0.0  # no negative zero
         np.clip(values, self.low, self.high, out=values)
-        zero = self.zero
-        if zero is not None:  # rounding of the scale must not blur an exact 0
-            values[uniforms == zero] = 0.0
         if self.frequent and not (cells := _cells_of_values(self, self.frequent)).plain:
             place = np.searchsorted(cells.parts, uniforms, side="right") - 1
             inside = (place >= 0) & (uniforms < cells.ends[cells.of_value[place]])
             values[inside] = cells.steps[place[inside]]
-        return self.from_steps(values)
+        values = self.from_steps(values)
+        for own in self.own:  # rounding of the scale must not blur it
+            values[uniforms == own.position] = own.value
+        return values
 
     def frequent_cells(self) -> tuple[Floats, Floats]:
         """Return the positions between which frequent values lie, and their shares."""
@@ -220,16 +226,17 @@ class NumericDomain:
     def span(self, low: float, high: float) -> tuple[float, float]:
         """Return the positions between which the values from `low` to `high` lie."""
         start, end = self._ends()
+        beyond = [own.position for own in self.own if low <= own.value <= high]
         if end <= start:
-            return 0.0, float(low <= self.from_unit(np.zeros(1))[0] <= high)
+            return 0.0, float(low <= self.bounds[0] <= high or bool(beyond))
         ends = self.to_steps(np.array([low, high]))
         if self.integer:
             ends = np.array([np.ceil(ends[0] - ROUNDING), np.floor(ends[1] + ROUNDING)])
             ends += np.array([-0.5, 0.5])
         margin = 0.5 * self.integer
         ends = np.clip(ends, self.low - margin, self.high + margin)
-        low, high = np.clip((self._scale(ends) - start) / (end - start), 0.0, 1.0)
-        return float(low), float(high)
+        low, high = np.clip(self._placed(self._scale(ends)), 0.0, 1.0).tolist()
+        return min([low, *beyond]), max([high, *beyond])
 
     def snap(self, edges: Floats) -> Floats:
         """Move inner cell edges to where no value lies, and drop empty cells."""
@@ -238,8 +245,9 @@ class NumericDomain:
             return np.array([0.0, 1.0])
         if self.integer:
             halves = np.rint(self._unscaled(edges) - 0.5) + 0.5
-            edges = (self._scale(halves) - start) / (end - start)
-        inner = np.unique(edges[(edges > 1e-9) & (edges < 1 - 1e-9)])
+            edges = self._placed(self._scale(halves))
+        low, high = self._room
+        inner = np.unique(edges[(edges > low + 1e-9) & (edges < high - 1e-9)])
         return np.concatenate(([0.0], inner, [1.0]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -252,6 +260,19 @@ class NumericDomain:
         start, end = self._scale(np.array([self.low - margin, self.high + margin]))
         return float(start), float(end)
 
+    @property
+    def _room(self) -> tuple[float, float]:
+        """Between which positions the range lies; special values are beyond."""
+        low, high = self.bounds
+        n_below = sum(value < low for value in self.special)
+        n_above = sum(value > high for value in self.special)
+        return n_below * _OUTSIDE, 1.0 - n_above * _OUTSIDE
+
+    def _placed(self, scaled: Floats) -> Floats:
+        """Return the positions of numbers on the scale."""
+        (start, end), (low, high) = self._ends(), self._room
+        return low + (high - low) * ((scaled - start) / (end - start))
+
     def _scale(self, values: Floats) -> Floats:
         if self.remainders:
             values = _spaced(values, self.remainders, signed=self.step is None)
@@ -263,6 +284,9 @@ class NumericDomain:
 
     def _unscaled(self, uniforms: Floats) -> Floats:
         start, end = self._ends()
+        if self.special:
+            low, high = self._room
+            uniforms = (np.clip(uniforms, low, high) - low) / (high - low)
         scaled = uniforms * (end - start)
         scaled += start
         if self.log:
@@ -325,11 +349,18 @@ def _on_clock(steps: Floats, domain: NumericDomain, *, back: bool = False) -> Fl
 
 
 @lru_cache(maxsize=2048)  # a table of many columns asks for it very often
-def _zero_of(domain: NumericDomain) -> float | None:
+def _own_of(domain: NumericDomain) -> tuple[Own, ...]:
     few = domain.integer and domain.high - domain.low < FEW_NUMBERS
-    if few or not domain.low <= 0 <= domain.high:
-        return None
-    return float(domain.to_unit(np.zeros(1))[0])
+    values, (low, high) = np.array(domain.special), domain.bounds
+    order = np.arange(len(values))
+    places = np.where(values < low, order * _OUTSIDE, domain.to_unit(values))
+    above = 1.0 - (len(values) - 1 - order) * _OUTSIDE
+    places = np.where(values > high, above, places)
+    special = zip(domain.special, places.tolist(), strict=True)
+    own = [Own(MISSING + 1 + k, *one) for k, one in enumerate(special)]
+    if not few and low <= 0 <= high and 0.0 not in domain.special:
+        own.insert(0, Own(ZERO, 0.0, float(domain.to_unit(np.zeros(1))[0])))
+    return tuple(own)
 
 
 class _Cells(NamedTuple):
@@ -424,14 +455,11 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
         known |= {name: float(data[name]) for name in ("low", "high")}
         pairs = data.get("frequent", ())
         known["frequent"] = tuple((float(value), float(own)) for value, own in pairs)
+        known["special"] = tuple(map(float, data.get("special", ())))
         for name in ("remainders", "weekdays", "hours"):
             known[name] = tuple(map(float, data.get(name, ())))
             rooms = (ROUNDING <= room <= 1 / ROUNDING for room in known[name])
             require(all(rooms), name)
-        if known.get("outer") is not None:
-            *parts, noise_std = known["outer"]
-            edges, shares = (tuple(map(float, part)) for part in parts)
-            known["outer"] = OuterShares(edges, shares, float(noise_std))
         return NumericDomain(**known, released=data.get("bought", False))
     categories = tuple(map(decode_value, data["levels"]))
     other = data.get("other", 0.0)
@@ -460,6 +488,7 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
         scale = spec.resolved_scale()
         log, quantile = scale == "log", scale == "quantile"
         domain = NumericDomain(low, high, log, False, nullable, quantile)
+        domain = _with_special(column, domain, spec)
         if spec.unit is not None:
             return domain.with_unit(SECONDS_OF[spec.unit])
         whole = spec.integer or column.kind == "integer"
@@ -467,17 +496,36 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
         # Of a column of whole numbers the bounds may be fractions.
         return domain.with_decimals(decimals) if isinstance(decimals, int) else domain
     if isinstance(spec, Datetime):
-        ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
+        low, high = spec.low.timestamp(), spec.high.timestamp()
+        domain = NumericDomain(low, high, False, False, nullable)
+        domain = _with_special(column, domain, spec)
         step = SECONDS_OF.get("D" if is_date(column.dtype) else spec.unit or "")
-        if step is not None:
-            ends = np.floor(column.to_wall(ends) / step)
-        low, high = ends.tolist()
-        return NumericDomain(low, high, False, step is not None, nullable, step=step)
+        return domain if step is None else in_units(column, domain, step)
     if isinstance(spec, Categorical):
         return CategoryDomain(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
         return CategoryDomain(spec.categories, nullable)
     return None
+
+
+def _with_special(
+    column: ColumnLayout, domain: NumericDomain, spec: object
+) -> NumericDomain:
+    """Add the special values that are stated, as far as the dtype holds them."""
+    if not (special := getattr(spec, "special", ())):
+        return domain
+    low, high = column.limits
+    listed = [value for value in map(number_of, special) if low <= value <= high]
+    stored = column.storage if column.kind == "continuous" else np.float64
+    values = np.unique(np.array(listed, dtype=stored).astype(np.float64))
+    return replace(domain, special=tuple(values.tolist()))
+
+
+def in_units(column: ColumnLayout, domain: NumericDomain, step: float) -> NumericDomain:
+    """Return a domain of times in whole units, on the clock of their column."""
+    wall = column.to_wall(np.array([*domain.bounds, *domain.special]))
+    low, high = np.floor(wall[:2] / step).tolist()
+    return replace(domain, special=(*wall[2:].tolist(),)).with_step(step, low, high)
 
 
 def with_stated(
@@ -491,11 +539,9 @@ def with_stated(
     if isinstance(domain, CategoryDomain):
         ordered = domain.ordered or getattr(spec, "ordered", False)
         return replace(domain, nullable=nullable, ordered=ordered)
-    domain = replace(domain, nullable=nullable)
+    domain = _with_special(column, replace(domain, nullable=nullable), spec)
     if isinstance(spec, Datetime) and spec.unit is not None and domain.step is None:
-        step = SECONDS_OF[spec.unit]
-        low, high = np.floor(column.to_wall(np.array(domain.bounds)) / step).tolist()
-        return domain.with_step(step, low, high)
+        return in_units(column, domain, SECONDS_OF[spec.unit])
     if not isinstance(spec, Continuous):
         return domain
     if spec.scale != "auto":
@@ -540,8 +586,9 @@ class MarginalTransform:
     """The marginal of one column in one class."""
 
     domain: ColumnDomain
-    # Numeric: increasing positions in [0, 1] where `cumulative` is known; an exact zero
-    # is the same position twice. Categories: codes, in the order of the scores.
+    # Numeric: increasing positions in [0, 1] where `cumulative` is known; a value with
+    # a cell of its own, as 0, is the same position twice. Categories: codes, in the
+    # order of the scores.
     points: Floats
     # Numeric: probability up to each point. Categories: probability before each one,
     # and 1 at the end. Missing values are left out of both.
@@ -570,19 +617,25 @@ class MarginalTransform:
         cells: Floats,
         masses: Floats,
         *,
-        zero: float = 0.0,
+        own: Sequence[float] = (),
         missing: float = 0.0,
     ) -> MarginalTransform:
-        """Build the marginal of numbers from the masses of cells, and shares of all."""
+        """Build the marginal of numbers from the masses of cells, and shares of all.
+
+        Those of the values with a cell of their `own` are in the order of the domain's.
+        """
         present = max(1.0 - missing, 1e-12)
-        exact = min(zero / present, 1.0)
+        scale = present * max(sum(own) / present, 1.0)
         cumulative = np.concatenate(([0.0], np.cumsum(masses)))
-        cumulative *= (1.0 - exact) / cumulative[-1]
+        cumulative *= (1.0 - sum(own) / scale) / cumulative[-1]
         points = cells
-        if exact > 0 and domain.zero is not None:
-            below = float(np.interp(domain.zero, cells, cumulative))
-            left, right = cells < domain.zero, cells > domain.zero
-            points = np.concatenate((cells[left], [domain.zero] * 2, cells[right]))
+        for (_, _, place), share in zip(domain.own, own, strict=False):
+            if not share > 0:
+                continue
+            exact = share / scale
+            below = float(np.interp(place, points, cumulative))
+            left, right = points < place, points > place
+            points = np.concatenate((points[left], [place] * 2, points[right]))
             cumulative = np.concatenate(
                 (cumulative[left], [below, below + exact], cumulative[right] + exact)
             )
@@ -612,12 +665,18 @@ class MarginalTransform:
         """Return the probability below, and up to, positions of a numeric column."""
         below = np.interp(uniforms, self.points, self.cumulative)
         up_to = below.copy()
-        doubled = np.flatnonzero(np.diff(self.points) == 0)  # an exact zero
-        if len(doubled):
-            at = uniforms == self.points[doubled[0]]
-            below[at] = self.cumulative[doubled[0]]
-            up_to[at] = self.cumulative[doubled[0] + 1]
+        for own, *ends in self.jumps():
+            at = uniforms == own.position
+            below[at], up_to[at] = ends
         return below, up_to
+
+    def jumps(self) -> Iterator[tuple[Own, float, float]]:
+        """Yield the values with a share of their own, and between which ranks it is."""
+        assert isinstance(self.domain, NumericDomain)
+        doubled = np.flatnonzero(np.diff(self.points) == 0)
+        for own in self.domain.own if len(doubled) else ():
+            for place in doubled[self.points[doubled] == own.position].tolist():
+                yield own, *self.cumulative[place : place + 2].tolist()
 
     def level_shares(self) -> Floats:
         """Return the shares of categories among what is not missing, in code order."""
@@ -631,8 +690,7 @@ class MarginalTransform:
         values, missing = self.decode(ranks)
         if isinstance(self.domain, NumericDomain):
             uniforms = self.domain.to_unit(values)
-            at_zero = (values == 0.0) & (self.domain.zero is not None)
-            codes = np.where(missing, MISSING, np.where(at_zero, ZERO, 0))
+            codes = np.where(missing, MISSING, self.domain.codes(values))
         else:
             uniforms, codes = values, values.astype(np.int64)
             codes[missing] = len(self.domain.categories) + 1
@@ -674,10 +732,8 @@ class MarginalTransform:
         # A value that fills an interval, such as a category, gets the middle of it.
         if isinstance(self.domain, NumericDomain):
             rank = np.interp(uniforms, self.points, self.cumulative)
-            doubled = np.flatnonzero(np.diff(self.points) == 0)
-            if len(doubled):
-                middle = self.cumulative[doubled[0] : doubled[0] + 2].mean()
-                rank = np.where(category_codes == ZERO, middle, rank)
+            for own, below, up_to in self.jumps():
+                rank = np.where(category_codes == own.code, (below + up_to) / 2, rank)
             gone = category_codes == MISSING
         else:
             table = np.full(self.domain.n_codes, 0.5)
@@ -804,7 +860,8 @@ def encode_rows(
     """Place the rows in the domains and classes, in the order of the frame: private."""
     uniforms = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in domains if isinstance(a, CategoryDomain)), default=0)
-    kind = np.min_scalar_type(max(most - 1, MISSING))
+    special = max((len(getattr(a, "special", ())) for a in domains), default=0)
+    kind = np.min_scalar_type(max(most - 1, MISSING + special))
     category_codes = np.zeros(uniforms.shape, dtype=kind)
     for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
         series = column.read(frame)
@@ -812,8 +869,7 @@ def encode_rows(
             values, missing = wall_values(series, column, domain)
             for rows in in_chunks(len(frame)):
                 uniforms[rows, position] = domain.to_unit(values[rows])
-            if domain.zero is not None:
-                category_codes[values == 0.0, position] = ZERO
+            category_codes[:, position] = domain.codes(values)
             category_codes[missing, position] = MISSING
         else:
             known = domain.categories

@@ -551,6 +551,7 @@ def check_domain(
     if isinstance(declared, CategoryDomain) or isinstance(domain, CategoryDomain):
         require(domain == declared, "categories")
         return
+    require(len(domain.special) == len(declared.special), "special values")
     room = 0.0
     if domain.step is not None:
         room = domain.step + SECONDS_OF["D"]
@@ -600,13 +601,14 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         return Categorical(categories, **options) if categories else None
     if column.kind == "datetime":
         zone = getattr(column.dtype, "tz", None)
-        seconds = np.array(domain.bounds)
+        seconds = np.array([*domain.bounds, *domain.special])
         if domain.step is not None:
             seconds = column.from_wall(seconds)
         # Not by seconds, which pandas 2 counts in nanoseconds, up to 2262.
         moments = pd.DatetimeIndex(np.rint(seconds * 1e6).astype("M8[us]"))
         ends = moments if zone is None else moments.tz_localize("UTC").tz_convert(zone)
-        spec: Any = Datetime(*ends, nullable=domain.nullable)
+        low, high, *special = ends
+        spec: Any = Datetime(low, high, nullable=domain.nullable, special=special)
     else:
         of_time = column.kind == "timedelta"
         spec = Continuous(
@@ -614,6 +616,7 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
             integer=column.kind == "integer",
             nullable=domain.nullable,
             scale="log" if domain.log else "quantile" if domain.quantile else "linear",
+            special=domain.special,
         )
     return _completed(spec, domain)
 

@@ -308,7 +308,7 @@ def test_noise_is_not_taken_for_a_resolution(cell, expected, global_random_seed)
     ("share", "decimals", "std", "expected"),
     [
         (0.05, 0, 40.0, 0),  # a flag that 200 of 4,000 rows have
-        (0.05, 2, 80.0, 0),  # as many fractions are a deviation of five counts
+        (0.05, 2, 80.0, 2),  # of so many amounts two and a half deviations are likely
         (0.05, 2, 4.0, 2),
         (0.5, 2, 40.0, 2),
         (0.5, 2, 500.0, None),  # 2,000 rows may be fractions, and nothing is seen

@@ -68,6 +68,13 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
     ("column", "values", "dtype", "expected"),
     [
         (Continuous(0, 9), [-1.5, 0, 9, 10, 11], None, {"below 0": 1, "above 9": 2}),
+        (Continuous(0, 9, special=[99, 5]), [-1, 99, 99, 5], None, {"below 0: cl": 1}),
+        (
+            Continuous(0, 9),
+            [11, 99, 99],
+            None,
+            {"above 9: clipped, most of them one": 3},
+        ),
         (Continuous(0, 9, integer=True), [1, 2.5, 3.25], None, {"not a whole num": 2}),
         (TENTHS, [0.1, 0.1 + 0.1, 0.25], None, {"more than 1": 1}),
         (Continuous(0, 0.3), [0.3, 0.1], "float16", {}),

@@ -112,7 +112,26 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Continuous("0D", "2D", integer=True), 'unit="D"'),
         (lambda: Continuous("0D", "2D", unit="W"), "'unit' of Continuous must be one"),
         (lambda: Continuous(0, 2, unit="D"), 'Continuous\\("0D", "30D", unit="D"\\)'),
-        (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
+        (lambda: Datetime("2019", "2020-01-01T00:00Z"), "all have a time zone"),
+        (lambda: Continuous(0, 1, special="99"), "must be a list of values"),
+        (lambda: Continuous(0, 1, special=[99, 99.0]), "must be distinct"),
+        (lambda: Continuous(0, 1, special=[np.inf]), "special.* must be finite"),
+        (lambda: Continuous(0, 9, integer=True, special=[0.5]), "special.* be a whole"),
+        (lambda: Continuous(0, 9, decimals=1, special=[9.25]), "most 1 decimals"),
+        (lambda: Continuous("0D", "9D", special=[99]), "both of them durations"),
+        (lambda: Datetime("2019", "2020", special=["31.12.9999"]), "ISO 8601"),
+        (
+            lambda: Datetime("2019", "2020", special=["2021-01-01T00Z"]),
+            "all have a time zone",
+        ),
+        (lambda: Datetime("2019", "2020", special=["2021", "2021-01-01"]), "distinct"),
+        (
+            lambda: TableSchema(
+                {"a": Continuous(0, 1, special=[9]), "b": Continuous(0, 1)},
+                rules=[Ordered(["a", "b"])],
+            ),
+            "must have no special values",
+        ),
         (lambda: TableSchema([SEX]), "must be a mapping"),
         (lambda: TableSchema({frozenset(): SEX}).to_dict(), "cast it to str"),
         (lambda: TableSchema({"sex": Categorical}), "Column 'sex' of TableSchema"),
@@ -171,13 +190,15 @@ def test_numpy_and_datetime_scalars_become_plain():
 
 SCHEMA = TableSchema(
     {
-        "age": Continuous(17, 90, integer=True),
+        "age": Continuous(17, 90, integer=True, special=[99, -1]),
+        "stay": Continuous("1h", "30D", special=["999D"]),
         "share": Continuous(-0.1, 1e300, nullable=True, scale="quantile"),
         7: Categorical([3, 1, 2], ordered=True),
         ("a", 2.5): Categorical(["F", "M"], nullable=True),
         None: Boolean(),
         pd.Timestamp("2020-01-02"): Identifier(),
         "when": Datetime("1999-12-31", datetime(2020, 1, 1, 0, 0, 0, 1)),
+        "end": Datetime("1999-12-31", "2020-01-01", special=["9999-12-31"]),
         "zoned": Datetime(
             pd.Timestamp("2020-07-01", tz="Europe/Berlin").as_unit("ns"),
             pd.Timestamp("2020-12-01", tz=timezone(timedelta(hours=2))),

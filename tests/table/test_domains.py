@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -91,9 +92,29 @@ def test_zero_has_a_place_where_a_cell_of_its_own_is_needed(
     low, high, integer, has_zero, log
 ):
     domain = NumericDomain(low, high, log, integer, nullable=False)
-    assert (domain.zero is not None) == has_zero
-    if domain.zero is not None:
-        assert domain.from_unit(np.array([domain.zero]))[0] == 0.0
+    assert bool(domain.own) == has_zero
+    for own in domain.own:
+        assert own.code == ZERO
+        assert domain.from_unit(np.array([own.position]))[0] == 0.0
+
+
+@given(domains(), st.lists(st.integers(-(10**9), 10**9), min_size=1, unique=True))
+@settings(max_examples=150, deadline=None)
+def test_special_values_have_places_of_their_own(plain, values):
+    """In their order, whether the range has them or not; all others are in it."""
+    domain = replace(plain, special=tuple(map(float, sorted({*values} - {0}))))
+    own = [one for one in domain.own if one.code > MISSING]
+    places = np.array([one.position for one in own])
+    assert domain.from_unit(places).tolist() == list(domain.special)
+    assert domain.codes(np.array(domain.special)).tolist() == [a.code for a in own]
+    beyond = [not plain.low <= one.value <= plain.high for one in own]
+    assert (np.diff(places[beyond]) > 0).all()
+    for one in own:
+        low, high = domain.span(one.value, one.value)
+        assert low <= one.position <= high
+    some = domain.from_unit(np.linspace(0.0131, 0.9873, 77))
+    assert ((some >= plain.low) & (some <= plain.high)).all()
+    assert domain_from_dict(json.loads(json.dumps(domain.to_dict()))) == domain
 
 
 @given(domains(integer=True), st.integers(1, 60))
@@ -158,25 +179,25 @@ RANKS = (np.arange(200_000) + 0.5) / 200_000  # every rank once, as in a perfect
 def numeric_marginals(draw) -> MarginalTransform:
     """Draw a marginal with zeros and missing values, of cells that are not empty."""
     low = draw(st.sampled_from([-700.0, 0.0, 3.0]))
+    special = draw(st.sampled_from([(), (-99999.0, 50.0, 5000.0)]))
     domain = NumericDomain(
-        low, 900.0, draw(st.booleans()), integer=False, nullable=True
+        low, 900.0, draw(st.booleans()), integer=False, nullable=True, special=special
     )
     size = draw(st.integers(1, 12))
     widths = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))
     masses = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))
     cells = np.concatenate(([0.0], np.cumsum(widths) / sum(widths)))
     cells[-1] = 1.0
-    zero = draw(st.sampled_from([0.0, 0.3])) if domain.zero is not None else 0.0
+    own = [draw(st.sampled_from([0.0, 0.2])) for _ in domain.own]
     missing = draw(st.sampled_from([0.0, 0.25, 0.7]))
     return MarginalTransform.numeric(
-        domain, cells, np.array(masses) / sum(masses), zero=zero, missing=missing
+        domain, cells, np.array(masses) / sum(masses), own=own, missing=missing
     )
 
 
 def encoded(marginal: MarginalTransform, values: np.ndarray, missing: np.ndarray):
     """Place values as `encode_rows` does, and encode them."""
-    codes = np.where(values == 0.0, ZERO if marginal.domain.zero is not None else 0, 0)
-    codes = np.where(missing, MISSING, codes).astype(np.uint8)
+    codes = np.where(missing, MISSING, marginal.domain.codes(values)).astype(np.uint8)
     return marginal.encode(marginal.domain.to_unit(values), codes)
 
 
@@ -187,7 +208,8 @@ def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
     values, missing = marginal.decode(ndtr(scores))
     assert (np.diff(values[~missing]) >= 0).all()
     assert (missing == (ndtr(scores) < marginal.missing)).all()
-    single = ~missing & (values != 0.0)  # zeros and missing values fill intervals
+    own = [value for _, value, _ in marginal.domain.own]
+    single = ~missing & ~np.isin(values, own)  # these fill intervals
     again = encoded(marginal, values, missing)
     np.testing.assert_allclose(again[single], scores[single], atol=1e-5)
     values_again, missing_again = marginal.decode(ndtr(again))
@@ -203,7 +225,8 @@ def test_the_shares_come_out_as_they_were_released(marginal):
     doubled = np.flatnonzero(np.diff(marginal.points) == 0)
     exact = float(np.diff(marginal.cumulative)[doubled].sum())
     present = values[~missing]
-    assert (present == 0.0).mean() == pytest.approx(exact, abs=1e-4)
+    own = [value for _, value, _ in marginal.domain.own]
+    assert np.isin(present, own).mean() == pytest.approx(exact, abs=1e-4)
     place = np.searchsorted(marginal.points, marginal.domain.to_unit(present), "right")
     place = np.clip(place, 1, len(marginal.points) - 1)
     shares = np.bincount(place, minlength=len(marginal.points))[1:] / len(present)
@@ -277,7 +300,7 @@ CELLS, MASSES = np.array([0.0, 0.2, 0.6, 1.0]), np.array([0.2, 0.5, 0.3])
 MOMENTS_OF = {
     "numbers": MarginalTransform.numeric(NUMBERS, CELLS, MASSES),
     "zero and missing": MarginalTransform.numeric(
-        NUMBERS, CELLS, MASSES, zero=0.3, missing=0.25
+        NUMBERS, CELLS, MASSES, own=[0.3], missing=0.25
     ),
     "levels": MarginalTransform.of_categories(
         CategoryDomain(tuple("abcd"), False),
