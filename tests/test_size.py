@@ -23,28 +23,28 @@ FOLDERS = {
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2440, 15295, 25, 0),
-    "skdpsynth": (1931, 10012, 8, 15),
+    "skdpsynth": (1935, 10011, 8, 15),
     "skdpsynth/audit": (2128, 11636, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
-    "skdpsynth/evaluation": (1989, 12562, 6, 4),
-    "skdpsynth/model": (1443, 11843, 5, 19),
-    "skdpsynth/measure": (6373, 46802, 17, 40),
+    "skdpsynth/evaluation": (2054, 12862, 6, 5),
+    "skdpsynth/model": (1447, 11831, 5, 19),
+    "skdpsynth/measure": (6354, 47115, 17, 31),
     "skdpsynth/metrics": (1811, 9632, 7, 28),
-    "skdpsynth/privacy": (3647, 17579, 10, 28),
-    "skdpsynth/sampling": (690, 4710, 3, 3),
-    "skdpsynth/schema": (2508, 13336, 6, 30),
-    "skdpsynth/synthesizers": (3010, 13278, 13, 9),
-    "skdpsynth/table": (4127, 31835, 11, 41),
+    "skdpsynth/privacy": (3647, 17578, 10, 28),
+    "skdpsynth/sampling": (691, 4739, 3, 3),
+    "skdpsynth/schema": (2704, 14896, 6, 37),
+    "skdpsynth/synthesizers": (2899, 12543, 13, 9),
+    "skdpsynth/table": (4084, 32275, 11, 43),
     "skdpsynth/training": (1963, 13510, 11, 33),
-    "skdpsynth/utils": (1497, 8965, 10, 29),
-    "tests": (29974, 257502, 122, 0),
+    "skdpsynth/utils": (1488, 8852, 10, 29),
+    "tests": (29684, 259429, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 198  # that are numbers, of modules
+CONSTANTS = 201  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 507  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41346  # words of docs
+LITERALS = 515  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 41536  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
