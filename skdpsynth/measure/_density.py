@@ -105,7 +105,9 @@ def fit_densities(
     # Some of the edges, and as many cells at most as `SMOOTH_GRID` has.
     places = [np.rint((len(edges) - 1) * SMOOTH_GRID).astype(int) for edges in cells]
     grids = [
-        SMOOTH_GRID if parts[-1].thin else edges[np.unique(own)]
+        edges[0] + (edges[-1] - edges[0]) * SMOOTH_GRID  # of which the ends may be cut
+        if parts[-1].thin
+        else edges[np.unique(own)]
         for parts, edges, own in zip(columns, cells, places, strict=True)
     ]
     if not spiked:

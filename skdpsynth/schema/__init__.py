@@ -37,7 +37,6 @@ from skdpsynth.schema._rules import (
     Rule as Rule,
     SumOf,
     as_written as as_written,
-    check_target as check_target,
     computed as computed,
     in_order as in_order,
     stated_decimals as stated_decimals,

@@ -236,7 +236,7 @@ NO_NOISE = [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf
 NO_VOTES = [(0.1, 0, "gaussian"), (0.1, 0, "laplace"), (0.1, 10, "uniform")]
 OUT_OF_RANGE = [
     *((gdp_epsilon, (1.0, delta), r"a number in \(0, 1\)") for delta in NO_DELTAS),
-    *((gdp_epsilon, (mu, 1e-5), "must be >= 0") for mu in (-1.0, math.nan)),
+    *((gdp_epsilon, (mu, 1e-5), "must be a number >= 0") for mu in (-1.0, math.nan)),
     *((grid_noise_std, bad, "must be") for bad in NO_NOISE),
     *((vote_noise_std, (*bad, TAIL), "at least 1 vote") for bad in NO_VOTES),
     *(
