@@ -149,13 +149,10 @@ def test_tables_that_cannot_be_compared_are_refused(table, error, message):
 
 
 # What differs from the defaults of the library, random_state=0 apart.
+NETWORK = {"hidden_layer_sizes": (18, 18, 18), "activation": "tanh", "max_iter": 60}
 STATED = {
     "LogisticRegression": {"max_iter": 500},
-    "MLPClassifier": {
-        "hidden_layer_sizes": (18, 18, 18),
-        "activation": "tanh",
-        "max_iter": 60,
-    },
+    "MLPClassifier": NETWORK,
     "XGBClassifier": {"n_jobs": 1},
 }
 # In the order of Table 1 of the PATE-GAN paper.

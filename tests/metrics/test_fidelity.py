@@ -74,7 +74,6 @@ def test_columns_of_other_dtypes():
     )
     later = real["when"] + pd.Timedelta(days=1)
     found = column_fidelity(real, real.assign(when=later, flag=True, gone=np.nan))
-    assert found.loc["when: day of week", "distance"] == pytest.approx(1 / 3)
     found = found.drop(index="when: day of week")
     assert found["kind"].tolist() == ["number", "number", "category", "number"]
     assert found["distance"].tolist() == pytest.approx([1 / 3, 0.5, 0.0, 1.0])
@@ -134,9 +133,7 @@ def test_rows_are_limited_and_balanced():
     assert seen == [[40, 40]] * 5
 
 
-METRICS = [
-    *(broken_relations, column_fidelity, marginal_fidelity, two_sample_scores),
-]
+METRICS = [*(broken_relations, column_fidelity, marginal_fidelity, two_sample_scores)]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -412,10 +409,9 @@ def test_times_are_compared_by_hour_and_day_too(dtype):
         assert list(found.index) == ["at", *expected, "x"]
         assert found[worst] == pytest.approx(expected[worst], abs=0.05)
         assert found.drop(worst).max() < 0.07
-        judge = {
-            "forest": RandomForestClassifier(10, min_samples_leaf=50, random_state=0)
-        }
-        assert two_sample_scores(real, other, classifiers=judge)["forest"] > 0.6
+        forest = RandomForestClassifier(10, min_samples_leaf=50, random_state=0)
+        judged = two_sample_scores(real, other, classifiers={"forest": forest})
+        assert judged["forest"] > 0.6
         assert worst in marginal_fidelity(real, other).idxmax()
     days = real.assign(at=real["at"].dt.normalize())
     assert list(column_fidelity(days, days).index) == ["at", "at: day of week", "x"]
@@ -424,22 +420,18 @@ def test_times_are_compared_by_hour_and_day_too(dtype):
 SAME = pd.Series([3.0, 3.0, 3.0, 3.0] * 5)
 KEPT = pd.Series([0.0, 1.0, 2.0, 3.0] * 5)
 CONSTANTS = {
-    "number": SAME,
-    "text": SAME.map({3.0: "only"}),
-    "nothing": pd.Series([np.nan] * 20),
-    "no text": pd.Series([None] * 20, dtype=object),
-    "time": pd.to_datetime(SAME, unit="D"),
+    "number": (SAME, KEPT),
+    "text": (SAME.map({3.0: "only"}), KEPT.astype(str)),
+    "nothing": (SAME.where(SAME < 3), KEPT),
+    "no text": (pd.Series([None] * 20, dtype=object), KEPT.astype(str)),
+    "time": (pd.to_datetime(SAME, unit="D"), pd.to_datetime(KEPT, unit="D")),
 }
 
 
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_what_is_constant_never_has_the_best_score(name):
     """0 is best: a constant in both tables has no score, one in one has a bad one."""
-    constant = CONSTANTS[name]
-    values = {"text": KEPT.astype(str), "no text": KEPT.astype(str)}
-    varying = values.get(
-        name, pd.to_datetime(KEPT, unit="D") if name == "time" else KEPT
-    )
+    constant, varying = CONSTANTS[name]
     for first, second in combinations((constant, varying, constant), 2):
         real, other = (pd.DataFrame({"c": c, "x": KEPT % 2}) for c in (first, second))
         one, both = marginal_fidelity(real, other, k=1), marginal_fidelity(real, other)
@@ -494,10 +486,27 @@ def shares(found: pd.DataFrame, first: str, second: str) -> list[float]:
     return pair[SHARES].to_numpy(float)[0].tolist()
 
 
+LEVELS = {
+    "text": [*CAPITALS.values()],
+    "whole": pd.array([1, 2, None, 4], dtype="Int64"),
+    "number": pd.Series([0.5, 1.5, np.nan, 2.5]),
+    "kind": pd.Categorical(["a", None, "c", "d"]),
+    "time": pd.to_datetime(["2020-01-01", None, "2020-01-02", "2020-01-03"]),
+}
+
+
 @pytest.mark.parametrize("n_broken", [0, 1, 37, 400])
-def test_a_function_is_broken_by_as_many_rows_as_were_changed(n_broken):
-    """Of independent columns with four equal shares 3 of 4 rows break a function."""
-    found = broken_relations(countries(), countries(400, n_broken))
+@pytest.mark.parametrize("name", LEVELS)
+def test_a_function_is_broken_by_as_many_rows_as_were_changed(name, n_broken):
+    """Of independent columns with four equal shares 3 of 4 rows break a function.
+
+    Of any dtype, where a gap is a value too.
+    """
+    tables = countries(), countries(400, n_broken)
+    for table in tables:
+        place = pd.Categorical(table["capital"], [*CAPITALS.values()]).codes
+        table["capital"] = pd.Series(LEVELS[name]).take(place).array
+    found = broken_relations(*tables)
     assert found.columns.tolist() == COLUMNS
     expected = [0.0, 0.75, n_broken / 400]
     assert shares(found, "country", "capital") == pytest.approx(expected)
@@ -558,25 +567,6 @@ def test_the_worst_pair_is_first_and_a_row_counts_once():
     for name, n_broken in {"capital": 60, "code": 40, "size": 0}.items():
         assert shares(found, "country", name)[2] == pytest.approx(n_broken / 400)
     assert found.attrs["any_relation"]["synthetic"] == pytest.approx(60 / 400)
-
-
-LEVELS = {
-    "whole": pd.array([1, 2, None, 4], dtype="Int64"),
-    "number": pd.Series([0.5, 1.5, np.nan, 2.5]),
-    "kind": pd.Categorical(["a", None, "c", "d"]),
-    "time": pd.to_datetime(["2020-01-01", None, "2020-01-02", "2020-01-03"]),
-}
-
-
-@pytest.mark.parametrize("name", LEVELS)
-def test_columns_of_all_dtypes(name):
-    """A column that follows from the country; with gaps, which are a value too."""
-    place, levels = np.arange(400) % 4, pd.Series(LEVELS[name])
-    other = np.where(np.arange(400) < 40, (place + 2) % 4, place)
-    real, synthetic = (
-        countries().assign(own=levels.take(rows).array) for rows in (place, other)
-    )
-    assert shares(broken_relations(real, synthetic), "country", "own")[2] == 0.1
 
 
 def test_numbers_close_to_the_curve_do_not_break_it_and_far_ones_do():

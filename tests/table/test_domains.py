@@ -181,7 +181,7 @@ def numeric_marginals(draw) -> MarginalTransform:
     low = draw(st.sampled_from([-700.0, 0.0, 3.0]))
     special = draw(st.sampled_from([(), (-99999.0, 50.0, 5000.0)]))
     domain = NumericDomain(
-        low, 900.0, draw(st.booleans()), integer=False, nullable=True, special=special
+        low, 900.0, draw(st.booleans()), False, True, special=special
     )
     size = draw(st.integers(1, 12))
     widths = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))

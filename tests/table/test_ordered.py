@@ -87,6 +87,7 @@ STAY = pd.Series(pd.to_timedelta(RNG.poisson(5, 300), "D"))
 TIME = DAY + pd.to_timedelta(RNG.integers(0, 86_400, 300), "s")
 BERLIN = TIME.dt.tz_localize("Europe/Berlin", nonexistent="shift_forward")
 MONEY = pd.Series(RNG.integers(0, 10**6, 300) / 100)
+WHOLE = MONEY.astype(int)
 MORE = pd.Series(RNG.integers(1, 10**4, 300) / 100)
 DATE = "date32[pyarrow]"
 
@@ -99,6 +100,7 @@ def times(**options):
     return Datetime("2021-01-01", "2024-01-01", **options)
 
 
+OPEN = times(nullable=True)
 TABLES = {
     "days": ([DAY, DAY + STAY], [times(unit="D")] * 2),
     "days, measured": ([thinned(DAY), thinned(DAY + STAY)], []),
@@ -106,10 +108,7 @@ TABLES = {
         [thinned(DAY), thinned(DAY + STAY), thinned(DAY + 2 * STAY)],
         [times(unit="D", nullable=True)] * 3,
     ),
-    "times": (
-        [TIME, thinned(TIME + (STAY / 7).dt.floor("us"))],
-        [times(), times(nullable=True)],
-    ),
+    "times": ([TIME, thinned(TIME + (STAY / 7).dt.floor("us"))], [times(), OPEN]),
     "a date, then a time": ([DAY.astype(DATE), TIME], [times(), times(unit="s")]),
     "a time, then a date": ([TIME, (DAY + STAY).astype(DATE)], [times()] * 2),
     "a time, then its minute": (
@@ -124,10 +123,7 @@ TABLES = {
     "durations": ([STAY, STAY + TIME.diff().abs().fillna(STAY[0])], []),
     "money": ([MONEY, MONEY + MORE], [Continuous(0, 20_000, decimals=2)] * 2),
     "money, measured": ([thinned(MONEY), MONEY + MORE], []),
-    "numbers": (
-        [thinned(MONEY.astype(int).astype("Int64")), MONEY.astype(int) + 3],
-        [],
-    ),
+    "numbers": ([thinned(WHOLE.astype("Int64")), WHOLE + 3], []),
 }
 
 
@@ -158,12 +154,9 @@ def test_what_is_known_of_a_later_column_follows_from_the_gap():
     frame = pd.DataFrame({"a": DAY, "b": DAY}).astype("datetime64[s]")
     metadata = ready(frame, schema, [days, gap, absent])
     stated = metadata.schema(schema)
-    assert stated.columns["a"] == Datetime(
-        "2019-04-14", "2022-01-08", unit="D", nullable=True
-    )
-    assert stated.columns["b"] == Datetime(
-        "2019-04-14", "9999-12-31T23:59", unit="min", nullable=True
-    )
+    for name, end, unit in (("a", "2022-01-08", "D"), ("b", "9999-12-31T23:59", "min")):
+        expected = Datetime("2019-04-14", end, unit=unit, nullable=True)
+        assert stated.columns[name] == expected
     again = ready(frame, stated, [days, gap, absent])
     assert again.drawn == metadata.drawn
 
