@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -82,10 +81,6 @@ def test_whole_numbers_are_labels_unless_declared():
     synth = IndependentSynthesizer(5.0, schema=schema).fit(whole)
     assert not hasattr(synth, "classes_")
     assert synth.sample(5)["price"].dtype == whole["price"].dtype
-    # What looks like classes is said, from the measured range and decimals.
-    coded = TABLE.assign(price=(TABLE["price"] > 9).astype(float))
-    with pytest.warns(DegradedResultWarning, match=r"'price' is a float.*astype\(int"):
-        IndependentSynthesizer(20.0, target="price").fit(coded)
 
 
 DAYS = pd.Timestamp("1950") + pd.to_timedelta(np.arange(600) * 30, unit="D")
@@ -99,9 +94,7 @@ TIMES = {
 
 
 @pytest.mark.parametrize("name", TIMES)
-def test_numbers_and_times_are_measurements_no_features_and_have_no_classes(
-    name, tmp_path
-):
+def test_a_measurement_is_no_feature_and_has_no_classes(name, tmp_path):
     """By their dtype, which is public; a schema of the fit says the same again."""
     when = TIMES[name].rename("when")
     frame = TABLE.assign(when=when)
@@ -140,6 +133,8 @@ LABELS = {
     "amounts and zeros": (np.where(np.arange(3_000) % 20, NUMBERS, 0), MEASURED),
     "of Int64": (pd.array(NUMBERS, dtype="Int64"), ASSUMED),
     "ages": (np.arange(30_000) % 50, r"integer column, so it has 50 classes.*integer="),
+    # What looks like classes is said, from the measured range and decimals.
+    "floats": (1.0 * (NUMBERS > 5_000), r"'y' is a float.*astype\(int"),
     "few rows": (NUMBERS[:40], r"labels of up to .*, or a measurement by Continuous\("),
     "misspelt": (["Yes", "no"] * 1_500, "about 50 % of the rows have none of"),
     "half missing": (pd.array([0, 1, None, None] * 750, dtype="Int64"), None),

@@ -135,9 +135,7 @@ def pages(result, tmp_path_factory) -> dict[bool, str]:
     """Write the private page (True) and the public one (False)."""
     path, found = tmp_path_factory.mktemp("pages") / "page.html", {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Figure, "savefig", lambda self, file, **_: file.write(b"a picture")
-        )
+        patch.setattr(Figure, "savefig", lambda _, file, **options: file.write(b"png"))
         for private in (True, False):
             result.to_html(path, private=private)
             found[private] = path.read_text(encoding="utf-8")

@@ -130,9 +130,8 @@ def test_one_row_moves_clocks_by_the_sensitivity():
 @pytest.mark.parametrize("spec", [None, Continuous("0D", "400D")])
 def test_durations_stay_whole(unit, n, spec):
     """Whole days, hours or minutes, found as the units of times are; epsilon 1."""
-    spans = pd.Series(
-        pd.to_timedelta(np.random.default_rng(0).integers(5, 400, n), unit)
-    )
+    numbers = np.random.default_rng(0).integers(5, 400, n)
+    spans = pd.Series(pd.to_timedelta(numbers, unit))
     schema = TableSchema({} if spec is None else {"a": spec})
     synth = IndependentSynthesizer(1.0, schema=schema, random_state=0)
     with insecure_randomness(0):

@@ -195,9 +195,7 @@ def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
     late = "remainders", "frequent values"
     none = [own for own in late if not steps[own].chosen(domains, public)]
     expected = {own: cost.share for own, cost in costs.items() if cost.share}
-    assert charged == pytest.approx(
-        {own: share for own, share in expected.items() if own not in none}
-    )
+    assert charged == pytest.approx({k: expected[k] for k in expected.keys() - {*none}})
 
 
 # --- Domains ----------------------------------------------------------------------
@@ -507,9 +505,8 @@ def classes_of(values, schema=NOTHING_STATED, epsilon=math.inf, n_rows=None):
 
 
 def labels(categories, counts=None, **options):
-    return TableSchema(
-        {"y": Categorical(categories, **options)}, target="y", class_counts=counts
-    )
+    columns = {"y": Categorical(categories, **options)}
+    return TableSchema(columns, target="y", class_counts=counts)
 
 
 def test_declared_counts_cost_nothing():
@@ -524,7 +521,7 @@ def test_declared_counts_cost_nothing():
 
 
 @pytest.mark.parametrize(
-    ("values", "schema", "categories", "counts", "class_codes"),
+    ("values", "schema", "categories", "counts", "codes"),
     [
         (["p", "n", "n"], labels(["p", "n"]), ("p", "n"), [1, 2], [0, 1, 1]),
         ([True, True], None, (False, True), [1, 2], [1, 1]),
@@ -538,13 +535,11 @@ def test_declared_counts_cost_nothing():
         ([None] * 3, labels([], nullable=True), (), [3], [0, 0, 0]),
     ],
 )
-def test_without_noise_the_counts_are_exact(
-    values, schema, categories, counts, class_codes
-):
+def test_counts_without_noise_are_exact(values, schema, categories, counts, codes):
     classes, found, _ = classes_of(values, schema or NOTHING_STATED)
     assert classes.labels == categories
     assert classes.counts.tolist() == counts
-    assert found == class_codes
+    assert found == codes
     assert len(classes) == len(counts)
     assert classes.scopes == (categories or (None,))
 

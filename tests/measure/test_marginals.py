@@ -97,9 +97,7 @@ def share_of_a(shares, seed, *, nullable=False, n_rows=None):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("nullable", [True, False])
-def test_values_that_no_category_names_are_not_spread_evenly(
-    nullable, global_random_seed
-):
+def test_values_of_no_category_are_not_spread_evenly(nullable, global_random_seed):
     """6 of 10 rows are neither 'a' (3) nor 'b' (1); of the rest 3 in 4 are 'a'.
 
     Counted as rows without a category they would add a half each. The noise of a share
@@ -191,10 +189,8 @@ def test_the_fit_is_as_good_as_a_general_optimiser(shape, n_rows, noise_std):
     st.sampled_from([fit_masses, fit_densities, partial(fit_densities, spiked=False)]),
 )
 @settings(max_examples=60, deadline=None)
-def test_masses_are_a_distribution_whatever_was_counted(
-    counts, noise_std, total, n_cells, fit
-):
-    """Positive, with sum 1; of fine cells, too, that share a bin's."""
+def test_masses_are_a_distribution(counts, noise_std, total, n_cells, fit):
+    """Positive, with sum 1, whatever was counted; of fine cells that share a bin's."""
     cells = np.linspace(0, 1, n_cells + 1)
     part = Histogram(cells[:: n_cells // 12], counts, noise_std)
     (mass,) = fit([[part]], [cells], np.array([total]))

@@ -49,14 +49,12 @@ def thyroid() -> tuple[pd.DataFrame, pd.DataFrame]:
     return train.head(900), test.head(900)
 
 
-def blobs(
-    n_rows: int = 80, gap: float = 2.0, seed: int = 0, labels: tuple = (0, 1)
-) -> pd.DataFrame:
+def blobs(n_rows: int = 80, gap: float = 2.0, seed: int = 0) -> pd.DataFrame:
     """Make two classes that lie `gap` standard deviations apart."""
     rng = np.random.default_rng(seed)
     code = rng.permutation(np.arange(n_rows) % 2)
     x = rng.normal(size=(n_rows, 2)) + gap * code[:, None]
-    return pd.DataFrame(x, columns=["u", "v"]).assign(y=np.array(labels)[code])
+    return pd.DataFrame(x, columns=["u", "v"]).assign(y=code)
 
 
 def prices(n_rows: int = 120, seed: int = 0, noise: float = 1.0) -> pd.DataFrame:

@@ -295,9 +295,8 @@ def test_a_category_may_be_a_word_for_missing():
     assert (shares - 1 / 3).abs().max() < 0.1
 
 
-CODECS = sorted(
-    {*aliases.values(), *(one.name for one in pkgutil.iter_modules(encodings.__path__))}
-)
+FILES = pkgutil.iter_modules(encodings.__path__)
+CODECS = sorted({*aliases.values(), *(file.name for file in FILES)})
 STATEFUL = (b"\x1b$B", b"~{", b"+ACI-", rb"\u0022", rb"\x22", rb"\42")
 
 

@@ -24,6 +24,7 @@ RNG = np.random.default_rng(0)
 DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 1400, 300), "D")
 TIMES = DAYS + pd.to_timedelta(RNG.integers(0, 86_400, 300), "s")
 AMOUNTS = RNG.lognormal(7, 1, 300)
+EUROS = [f"{v:,.2f} €".translate({44: ".", 46: ","}) for v in AMOUNTS]
 PLAIN = CsvForm()
 EUROPEAN = CsvForm(";", decimal=",", thousands=".")
 UTC, ZONE = "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S%z"
@@ -50,12 +51,7 @@ KINDS = {
     "signed whole": ([f"{v - 900:+.0f}" for v in AMOUNTS], {}, "continuous", "%+d"),
     "dollars": ([f"${v:,.2f}" for v in AMOUNTS], {}, "continuous", "$%,.2f"),
     "per cent": ([f"{v % 100:.0f} %" for v in AMOUNTS], {}, "continuous", "%d %"),
-    "European": (
-        [f"{v:,.2f} €".translate({44: ".", 46: ","}) for v in AMOUNTS],
-        {"form": EUROPEAN},
-        "continuous",
-        "%,.2f €",
-    ),
+    "European": (EUROS, {"form": EUROPEAN}, "continuous", "%,.2f €"),
     "whole": ([f"{v:.0f}" for v in AMOUNTS], {}, "continuous", ...),
     "codes": ([f"{v:05.0f}" for v in AMOUNTS / 10], {}, "categorical", ...),
     "long codes": ([f"{v:.0f}{10**18}" for v in AMOUNTS], {}, "categorical", ...),
@@ -191,11 +187,9 @@ def test_what_can_be_read_in_two_ways_is_asked(cells, hint):
     assert hint in hints[0]
 
 
-@pytest.mark.parametrize(
-    ("cells", "form"), [(["+1.5", "2.5"], None), (["+$1.50", "$2.5"], "$%s")]
-)
-def test_what_not_all_numbers_have_is_no_form(cells, form):
-    assert found_kinds(write(cells * 20))[0].kinds["x"].format == form
+def test_what_not_all_numbers_have_is_no_form():
+    for cells, form in ((["+1.5", "2.5"], None), (["+$1.50", "$2.5"], "$%s")):
+        assert found_kinds(write(cells * 20))[0].kinds["x"].format == form
 
 
 def test_a_format_that_is_given_comes_first_and_others_are_found():

@@ -64,9 +64,8 @@ def test_drawn_rows_are_in_order_and_in_their_domains(drawn):
         cells[column.name] = domain.from_unit(rng.random(40)), gone
     given_cells = dict(cells)
     found, lowest = kept(metadata, cells), np.full(40, -np.inf)
-    for column, name, (values, missing) in zip(
-        metadata.columns, columns, found, strict=False
-    ):
+    several = zip(metadata.columns, columns, found, strict=False)
+    for column, name, (values, missing) in several:
         assert not missing.any() or columns[name].nullable
         if name != "a":
             np.testing.assert_array_equal(missing, given_cells[column.name][1])

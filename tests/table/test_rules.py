@@ -101,9 +101,7 @@ def test_a_computed_value_is_that_of_exact_arithmetic(text, whole, seed):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("share", [0.3, 1.0])
-def test_a_missing_value_is_refilled_from_the_values_that_are_present(
-    share, global_random_seed
-):
+def test_a_gap_is_refilled_from_the_values_that_are_there(share, global_random_seed):
     """n = 20,000; Kolmogorov's distance below 0.0195 at rate 1e-6."""
     cells, masses = np.array([0, 0.2, 1.0]), np.array([0.7, 0.3])
     own = MarginalTransform.numeric(domain_of(0, 1, None), cells, masses, missing=share)
