@@ -187,9 +187,8 @@ def test_what_texts_look_like_is_said(name, others):
     """With what they are to a fit, and how many others are beside them."""
     found = TableSchema({}).check(pd.DataFrame({"x": [*TEXTS[name], *others]}))
     words, rows = found["finding"].tolist()[1:], found["rows"].tolist()[1:]
-    assert words[0].startswith(
-        f"texts, categories to a fit, that look like {name.strip()}:"
-    )
+    like = f"texts, categories to a fit, that look like {name.strip()}:"
+    assert words[0].startswith(like)
     assert rows == [N, *[5] * bool(others)]
     assert not others or "coerce" in words[1]
 

@@ -126,6 +126,8 @@ def test_what_is_no_rule_is_refused(make, message):
     [
         ([MissingTogether(["hole", "top"])], "column 'top' that the schema does not d"),
         ([Derived("low", "`zip` + 1")], "must be Continuous or Datetime. Got Conti"),
+        # Bounds that are found of the other might leave no room, after the charge.
+        ([Ordered(["low", "top"])], "all columns of the rule"),
         ([Ordered(["low", "zip"])], "must all be Continuous.* Got Continuous, Cat"),
         ([Ordered(["day", "low"])], "must all be Cont.* Got Datetime, Continuous"),
         ([MissingTogether(["hole", "low"])], "must be nullable. Got .* for 'low'"),
@@ -184,7 +186,7 @@ DAYS = pd.to_datetime(["2020-01-02", "2020-03-01", "2020-04-01"])
 LATER = {"time": DAYS + pd.Timedelta("7h"), "day": DAYS}  # on the same day
 BY_ZIP = Determines("zip", "hole", {"A": 0.1, "B": 0.2})
 TENTHS = np.array([0.1, 0.2, np.nan], "float32")
-GAP = "gap read as 0"
+TIME, GAP = "not in the order 'time', 'day'", "gap read as 0"
 
 
 @pytest.mark.parametrize(
@@ -205,10 +207,7 @@ GAP = "gap read as 0"
             {"day": DAYS, "day 2": DAYS[::-1].tz_localize("Asia/Tokyo")},
             {f"not in the order 'day', 'day 2': {GAP}": 1},
         ),
-        (
-            *(Ordered(["time", "day"], strict=True), LATER),
-            {f"not in the order 'time', 'day': {GAP}": 3},
-        ),
+        (Ordered(["time", "day"], strict=True), LATER, {f"{TIME}: {GAP}": 3}),
         (Ordered(["time", "day"]), LATER, {}),
         (
             SumOf("sum", ["low", "high"]),
@@ -222,10 +221,7 @@ GAP = "gap read as 0"
         ),
         (
             Determines("maybe", "state", STATES),
-            {
-                "maybe": ["A", "A", None, None, "C", "B"],
-                "state": ["x", "y", "x", None, "x", None],
-            },
+            {"maybe": [*"AA", None, None, *"CB"], "state": [*"xyx", None, "x", None]},
             {"'state' is not what 'maybe' decides: looked up": 3},
         ),
         (

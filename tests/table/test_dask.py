@@ -44,13 +44,10 @@ def parts_of(arrays):
 @pytest.fixture(scope="module")
 def cluster():
     """A worker, which is a process that is started again when it dies."""
-    settings = {
-        "distributed.scheduler.allowed-failures": 30,
-        "distributed.worker.daemon": True,
-    }
+    failures = {"distributed.scheduler.allowed-failures": 30}
     one = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     with (
-        dask.config.set(settings),
+        dask.config.set(failures | {"distributed.worker.daemon": True}),
         distributed.LocalCluster(**one) as made,
         distributed.Client(made) as client,
     ):

@@ -45,9 +45,7 @@ def of_arrow(numbers, kind):
 
 def of_times(ticks, unit, zone):
     moments = pd.Series(pd.DatetimeIndex(ticks.view(f"M8[{unit}]")))
-    return (
-        moments if zone is None else moments.dt.tz_localize("UTC").dt.tz_convert(zone)
-    )
+    return moments.dt.tz_localize("UTC").dt.tz_convert(zone) if zone else moments
 
 
 @cache

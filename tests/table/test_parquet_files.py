@@ -69,6 +69,7 @@ def test_no_missing_value_chooses_a_dtype(tmp_path):
         table = pa.table({"k": [*NUMBERS.tolist(), last], "x": [0.5] * (N + 1)})
         parquet.write_table(table, path)
         found.append(open_table(path)[1])
+        assert ParquetFiles(path).read()["k"].dtype == pd.ArrowDtype(pa.int64())
     assert found[0] == found[1]
     noted = pa.Table.from_pandas(pd.DataFrame({"k": [1, 2], "x": [1.0, 2.0]})).schema
     parquet.write_table(table.replace_schema_metadata(noted.metadata), path)
