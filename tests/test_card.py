@@ -104,9 +104,8 @@ def test_it_is_not_good_for_what_is_poor():
     poor = MarginalSynthesizer(0.1).fit(TABLE[["age", "ill"]].head(60))
     good, _, bad = str(poor.model_card()).partition("What they are bad for")
     good = good.partition("What the tables are good for")[2]
-    assert "ranges and categories, but for what is named below" in " ".join(
-        good.split()
-    )
+    words = "ranges and categories, but for what is named below"
+    assert words in " ".join(good.split())
     assert "Shares" not in good
     for words in ("Shares of the values", "no category of 'ill'", "range of 'age'"):
         assert words in bad

@@ -9,7 +9,6 @@ import warnings
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
@@ -48,6 +47,13 @@ def _folder(tables, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def done(capsys, *words: str) -> str:
+    """Run a command that must succeed, and give what it prints."""
+    capsys.readouterr()
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
 def failed(capsys, *words: str) -> str:
     """Run a command that must fail by one line, and give the line."""
     assert main([*words]) == 1
@@ -59,11 +65,10 @@ def failed(capsys, *words: str) -> str:
 
 
 @pytest.mark.usefixtures("few_trees")
-@pytest.mark.parametrize(
-    ("table", "target"), [("thyroid.csv", "class"), ("adult.parquet", "income")]
-)
-def test_from_a_table_to_scores(table, target, capsys):
+@pytest.mark.parametrize("table", ["thyroid.csv", "adult.parquet"])
+def test_from_a_table_to_scores(table, capsys):
     """The same steps as in Python, with the same dtypes; report and claim are one."""
+    target = {"thyroid.csv": "class"}.get(table, "income")
     settings = ["--target", target, *FAST, "--infer-dtypes"]
     assert main(["fit", table, *settings, "-o", "m.skdp"]) == 0
     out, err = capsys.readouterr()
@@ -80,8 +85,7 @@ def test_from_a_table_to_scores(table, target, capsys):
     pd.testing.assert_frame_equal(pd.read_csv("a.csv"), synthetic, check_dtype=False)
     report, card = synth.privacy_report(), synth.model_card()
     for command, document in (("report", report), ("card", card)):
-        assert main([command, "m.skdp"]) == 0
-        assert capsys.readouterr().out == f"{document}\n"
+        assert done(capsys, command, "m.skdp") == f"{document}\n"
         assert main([command, "m.skdp", "-o", f"{command}.html"]) == 0
         assert Path(f"{command}.html").read_text("utf-8") == document.to_html()
     tables = ["--synthetic", "c.parquet", "--test", table, "--target", target]
@@ -98,8 +102,7 @@ def test_from_a_table_to_scores(table, target, capsys):
 
 def test_a_schema_is_made_filled_and_checked(capsys):
     """The template is of dtypes alone; stdout and a file hold the same."""
-    assert main(["schema", "thyroid.csv"]) == 0
-    text = capsys.readouterr().out
+    text = done(capsys, "schema", "thyroid.csv")
     assert main(["schema", "thyroid.csv", "-o", "s.json"]) == 0
     assert Path("s.json").read_text() == text
     data = json.loads(text) | {"target": "class", "n_rows": 7_000}
@@ -114,9 +117,8 @@ def test_a_schema_is_made_filled_and_checked(capsys):
     out, err = capsys.readouterr()
     above = str((load_thyroid()["age"] > 0.9).sum())
     assert "not differentially private: for the curator only; 3 finding(s)" in err
-    assert [line.split()[-1] for line in out.splitlines()] == [
-        *("rows", above, "7200", "7200")
-    ]
+    counts = [line.split()[-1] for line in out.splitlines()]
+    assert counts == ["rows", above, "7200", "7200"]
     assert main(["fit", "thyroid.csv", "--schema", "s.json", *FAST, "-o", "m"]) == 0
     assert IndependentSynthesizer.load("m").classes_.tolist() == [1, 2, 3]
 
@@ -134,12 +136,11 @@ def test_a_plan_is_the_one_of_python(capsys):
     for words, settings, known, labels in cases:
         counts = dict(zip(labels, (900, 100), strict=True))
         typed = [f"--class-count={label}={n}" for label, n in counts.items()]
-        assert main(["plan", *words, *FAST, *typed, "--wide"]) == 0
         expected = IndependentSynthesizer(3, **settings)
         expected = expected.plan(**known, class_counts=counts)
-        assert capsys.readouterr().out == f"{expected.to_string(index=False)}\n"
-        assert main(["plan", *words, *FAST, *typed]) == 0
-        short = capsys.readouterr().out
+        wide = done(capsys, "plan", *words, *FAST, *typed, "--wide")
+        assert wide == f"{expected.to_string(index=False)}\n"
+        short = done(capsys, "plan", *words, *FAST, *typed)
         assert max(map(len, short.splitlines())) <= 100
         notes = map(__main__._in_flags, expected["note"])
         assert all(note in " ".join(short.split()) for note in notes)
@@ -155,8 +156,7 @@ def test_a_budget_is_shared_and_refused(capsys):
     capsys.readouterr()
     assert "has epsilon = 2 left of 5" in failed(capsys, *SHARED, "-o", "n")
     assert not Path("n").exists()
-    assert main(["budget", "b.sqlite"]) == 0
-    assert "left   epsilon = 2, delta = 9e-05" in capsys.readouterr().out
+    assert "left   epsilon = 2, delta = 9e-05" in done(capsys, "budget", "b.sqlite")
 
 
 def test_nothing_is_spent_where_no_output_can_be_written(capsys):
@@ -212,10 +212,6 @@ def test_no_row_chooses_a_dtype(capsys):
         assert found == [*expected, expected[-1], "Int64"]
     assert table["code"].tolist() == ["007"]
     assert table["id"].tolist() == ["00"]
-    for last in (None, 3):  # nor of a Parquet file
-        pq.write_table(pa.table({"k": pa.array([1, 2, last])}), "t.parquet")
-        table = __main__._table(as_it_is, Path("t.parquet"), DECLARED).read()
-        assert table["k"].dtype == pd.ArrowDtype(pa.int64())
     for command in (["fit", "-o", "m"], ["plan", "--rows", "9"]):
         assert "--infer-dtypes" in failed(capsys, *command, "c.csv", *FAST)
 
@@ -233,8 +229,7 @@ def test_a_plan_reads_no_row(capsys):
 
 def test_a_csv_file_is_checked_as_it_is(capsys):
     write_cells(n="2.5", y="1.5")
-    assert main(["check", "t.csv", "--schema", "s.json"]) == 0
-    out = capsys.readouterr().out
+    out = done(capsys, "check", "t.csv", "--schema", "s.json")
     assert "not a whole number: rounded\t1" in out
     assert "category not declared: read as 'other'\t1" in out
 
@@ -259,9 +254,7 @@ def test_no_message_holds_a_value_of_the_table(name, capsys):
     assert CANARY not in out + err
 
 
-def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
-    capsys, monkeypatch
-):
+def test_an_error_of_another_library_is_withheld(capsys, monkeypatch):
     """The budget stays charged, and that is said; its notes are not."""
 
     def broken(self, *others):
@@ -314,25 +307,22 @@ def test_the_default_is_that_of_the_other_pages():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["fit", "c.csv", "--epsilon", "-1", "-o", "m"],
-            "--epsilon must be a float in",
-        ),
-        (
-            [*SHARED, "--budget-total", "-1", "0", "-o", "m"],
-            "of --budget-total must be",
-        ),
+        (["fit", "c.csv", "--epsilon=-1", "-o", "m"], "--epsilon must be a float in"),
+        ([*SHARED, "--budget-total", "-1", "0", "-o", "m"], "of --budget-total must"),
         ([*FIT, "--target", "no", "-o", "m"], "'no' is not a column"),
         ([*FIT, "--unit", "Age", "-o", "m"], "--max-rows an int from 1"),
         (["check", "c.csv", "--schema", "c.csv"], "The file 'c.csv': Expected JSON"),
         (["plan", *FAST], "Give a TABLE, of which names and dtypes are read, or a --s"),
         (["plan", "adult.parquet", *FAST], "Give --rows, or --class-count LABEL=N"),
         (["plan", "adult.parquet", *FAST, "--rows", "0"], "--rows must be an int >= 1"),
+        (["plan", "adult.parquet", *FAST, "--target", "income"], "-count LABEL=N"),
         (["report", "."], "'.'"),  # a folder
     ],
 )
 def test_errors_are_one_line(words, message, capsys):
-    assert message in failed(capsys, *words)
+    error = failed(capsys, *words)
+    assert message in error
+    assert "{" not in error
 
 
 @pytest.mark.parametrize(
@@ -368,9 +358,6 @@ def test_what_a_file_says_wrong_is_said_in_its_words(capsys):
     error = failed(capsys, "check", "c.csv", "--schema", "s.json")
     assert "'privacy_unit' of TableSchema" in error
     assert "--max-rows" not in error
-    error = failed(capsys, "plan", "adult.parquet", *FAST, "--target", "income")
-    assert "--class-count LABEL=N" in error
-    assert "{" not in error
 
 
 @pytest.mark.parametrize("table", ["t.csv", "T.CSV", "t.parquet"])
@@ -401,22 +388,18 @@ def test_a_unit_is_named_on_the_command_line(capsys):
     unit, plans = ["--unit", "who", "--max-rows", "2"], []
     for more in (unit, []):
         counts = ["--class-count", "1=50", "2=50", "3=1900"]
-        assert main(["plan", *words, *more, *counts]) == 0
-        plans.append(capsys.readouterr().out)
+        plans.append(done(capsys, "plan", *words, *more, *counts))
     assert plans[0] != plans[1]
     assert "give both" in failed(capsys, "fit", *words, *unit[:2], "-o", "m")
     assert main(["fit", *words, *unit, "-o", "m"]) == 0
-    capsys.readouterr()
-    assert main(["report", "m"]) == 0
-    report = " ".join(capsys.readouterr().out.split())  # without its line breaks
+    report = " ".join(done(capsys, "report", "m").split())  # without its line breaks
     assert "all rows of one who, of which at most 2 are used" in report
     assert main(["sample", "m", "-n", "50", "--unit", "-o", "s.csv"]) == 0
     assert not pd.read_csv("s.csv")["who"].is_unique
     assert main(["fit", "visits.csv", "--infer-dtypes", *FAST, "-o", "k"]) == 0
     capsys.readouterr()
-    assert "or leave out --unit" in failed(
-        capsys, "sample", "k", "-n", "50", "--unit", "-o", "t.csv"
-    )
+    sample = ["sample", "k", "-n", "50", "--unit", "-o", "t.csv"]
+    assert "or leave out --unit" in failed(capsys, *sample)
 
 
 @pytest.mark.parametrize("table", ["c.csv", "c.parquet"])
@@ -428,9 +411,8 @@ def test_columns_are_dropped(table, capsys):
     for command in (fit, ["schema", table]):
         assert "['smokes']" in failed(capsys, *command, "--drop", "smokes")
     assert main([*fit, "--drop", "Smokes"]) == 0
-    capsys.readouterr()
-    assert main(["sample", "m", "-n", "3", "-o", "-"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "Age,Biopsy"
+    rows = done(capsys, "sample", "m", "-n", "3", "-o", "-")
+    assert rows.splitlines()[0] == "Age,Biopsy"
 
 
 def test_a_wrong_encoding_has_a_remedy_and_no_value(capsys):
@@ -438,8 +420,7 @@ def test_a_wrong_encoding_has_a_remedy_and_no_value(capsys):
     file = CsvFile(Path("w.csv"), {}, CsvForm(encoding="ascii"))
     assert file.names == ["city", "n"]  # which are read alone
     assert "--encoding latin-1" in failed(capsys, "schema", "w.csv")
-    assert main(["schema", "w.csv", "--encoding", "latin-1"]) == 0
-    capsys.readouterr()
+    done(capsys, "schema", "w.csv", "--encoding", "latin-1")
     TableSchema({"city": Categorical(["Köln"]), "n": Continuous(0, 9)}).to_json("s")
     error = failed(capsys, "fit", "w.csv", "--schema", "s", *FAST, "-o", "m")
     assert "--encoding latin-1" in error
@@ -484,9 +465,8 @@ def test_a_risk_stands_for_an_epsilon(capsys):
     assert "--risk 0.3 is --epsilon 0.619" in capsys.readouterr().err
     report = IndependentSynthesizer.load("m").privacy_report()
     assert report.epsilon == pytest.approx(epsilon_for(0.3, delta=1e-6), rel=1e-3)
-    assert "--risk must be above delta" in failed(
-        capsys, *fit, "--risk", "2", "--force"
-    )
+    error = failed(capsys, *fit, "--risk", "2", "--force")
+    assert "--risk must be above delta" in error
     with pytest.raises(SystemExit):
         main([*fit, "--epsilon", "1"])
     assert "not allowed with argument --risk" in capsys.readouterr().err

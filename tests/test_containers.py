@@ -393,12 +393,10 @@ def test_types_without_a_model_are_refused(value, kind, message):
     odd = pa.array([value] * N, kind)
     budget = PrivacyBudget(10.0, 1e-3)
     synth = clone(SYNTH).set_params(budget=budget)
-    for table, labels in (
-        (ARROW.append_column("odd", odd), None),
-        (ROWS.drop(columns="y"), pa.table({"odd": odd})),
-    ):
+    labelled = None, ROWS.drop(columns="y"), pa.table({"odd": odd})
+    for target, *given in (("y", ARROW.append_column("odd", odd)), labelled):
         with pytest.raises(InvalidTableError, match=f"'odd' has .* {message}") as found:
-            synth.set_params(target="y" if labels is None else None).fit(table, labels)
+            synth.set_params(target=target).fit(*given)
         assert SECRET not in str(found.value)
     assert len(budget.charges) == 0
 

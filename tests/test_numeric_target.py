@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -61,23 +60,6 @@ def test_its_pair_tables_have_wider_bins():
     assert 0 < cells[0] < 0.8 * cells[1]
 
 
-def test_it_is_no_feature_and_has_no_classes(tmp_path):
-    synth = IndependentSynthesizer(target="price").fit(TABLE)
-    synth.save(tmp_path / "saved.skdp")
-    again = IndependentSynthesizer(schema=synth.schema_).fit(TABLE)
-    for one in (synth, IndependentSynthesizer.load(tmp_path / "saved.skdp"), again):
-        assert one.n_features_in_ == 2
-        assert one.feature_names_in_.tolist() == ["size", "kind"]
-        assert not hasattr(one, "classes_")
-        assert isinstance(one.schema_.columns["price"], Continuous)
-        assert list(one.sample(3)) == list(TABLE)
-        with pytest.raises(ValueError, match=r"'price' is a number.*by where"):
-            one.sample(3, sampling_strategy="balanced")
-        assert one.sample(20, where={"price": (5, 9)})["price"].between(5, 9).all()
-    names = {entry.name for entry in again.privacy_report().entries}
-    assert names == {"coarse marginals", "marginals"}  # the rest was bought before
-
-
 def test_what_depends_on_it_is_learnt():
     """A straight line explains 0.99 of real rows, and of independent columns nothing.
 
@@ -99,14 +81,11 @@ def test_whole_numbers_are_labels_unless_declared():
     synth = IndependentSynthesizer(5.0, schema=schema).fit(whole)
     assert not hasattr(synth, "classes_")
     assert synth.sample(5)["price"].dtype == whole["price"].dtype
-    # What looks like classes is said, from the measured range and decimals.
-    coded = TABLE.assign(price=(TABLE["price"] > 9).astype(float))
-    with pytest.warns(DegradedResultWarning, match=r"'price' is a float.*astype\(int"):
-        IndependentSynthesizer(20.0, target="price").fit(coded)
 
 
 DAYS = pd.Timestamp("1950") + pd.to_timedelta(np.arange(600) * 30, unit="D")
 TIMES = {
+    "numbers": TABLE["price"],
     "times": pd.Series(DAYS),
     "zoned": pd.Series(DAYS.tz_localize("Asia/Tokyo")),
     "days of Arrow": pd.Series(DAYS.date).astype("date32[pyarrow]"),
@@ -115,10 +94,11 @@ TIMES = {
 
 
 @pytest.mark.parametrize("name", TIMES)
-def test_times_are_measurements(name, tmp_path):
+def test_a_measurement_is_no_feature_and_has_no_classes(name, tmp_path):
     """By their dtype, which is public; a schema of the fit says the same again."""
     when = TIMES[name].rename("when")
     frame = TABLE.assign(when=when)
+    low, high = ends = when.min(), when.median()
     synth = IndependentSynthesizer(5.0, target="when")
     assert synth.plan(600, dtypes=frame.dtypes)["class"].tolist() == [None]
     synth.fit(frame).save(tmp_path / "saved.skdp")
@@ -126,11 +106,19 @@ def test_times_are_measurements(name, tmp_path):
     fits = [IndependentSynthesizer(schema=schema).fit(frame) for schema in again]
     fits += [synth, IndependentSynthesizer(5.0).fit(TABLE, when)]
     for one in (*fits, IndependentSynthesizer.load(tmp_path / "saved.skdp")):
+        assert one.feature_names_in_.tolist() == ["size", "price", "kind"]
+        assert one.n_features_in_ == 3
+        with pytest.raises(ValueError, match=r"'when' is a number.*by where"):
+            one.sample(3, sampling_strategy="balanced")
+        assert one.sample(20, where={"when": ends})["when"].between(low, high).all()
+        assert [*one.sample(3)][-1] == "when"
         fake = one.sample(200)["when"]
         assert not hasattr(one, "classes_")
         assert fake.dtype == when.dtype
         # Most of 600 even values lie within, whatever range is found.
         assert fake.between(when.min(), when.max()).mean() > 0.5
+    paid = {entry.name for entry in fits[0].privacy_report().entries}  # what was left
+    assert paid <= {"coarse marginals", "marginals", "remainders", "frequent values"}
     assert "'when' is modelled as a measurement" in str(synth.model_card())
     stated = TableSchema({"when": Categorical([DAYS[0], DAYS[9]])}, target="when")
     if name == "times":  # a schema may say that they are classes
@@ -145,6 +133,8 @@ LABELS = {
     "amounts and zeros": (np.where(np.arange(3_000) % 20, NUMBERS, 0), MEASURED),
     "of Int64": (pd.array(NUMBERS, dtype="Int64"), ASSUMED),
     "ages": (np.arange(30_000) % 50, r"integer column, so it has 50 classes.*integer="),
+    # What looks like classes is said, from the measured range and decimals.
+    "floats": (1.0 * (NUMBERS > 5_000), r"'y' is a float.*astype\(int"),
     "few rows": (NUMBERS[:40], r"labels of up to .*, or a measurement by Continuous\("),
     "misspelt": (["Yes", "no"] * 1_500, "about 50 % of the rows have none of"),
     "half missing": (pd.array([0, 1, None, None] * 750, dtype="Int64"), None),

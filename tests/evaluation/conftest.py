@@ -15,6 +15,8 @@ from skdpsynth.evaluation import ComparisonResult, compare_synthesizers
 from skdpsynth.exceptions import DegradedResultWarning
 
 CLASSIFIERS = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]
+OPTIONS = {"n_repeats": 2, "n_samples": 120, "classifiers": CLASSIFIERS}
+OPTIONS["fidelity"] = False
 
 
 def make_table(n_rows: int, seed: int) -> pd.DataFrame:
@@ -103,19 +105,10 @@ def compare(tables):
     """Call `compare_synthesizers` with small numbers."""
 
     def call(synthesizers, *, train=None, test=None, **changes) -> ComparisonResult:
-        options = {
-            "n_repeats": 2,
-            "n_samples": 120,
-            "classifiers": CLASSIFIERS,
-            "fidelity": False,
-        }
-        return compare_synthesizers(
-            synthesizers,
-            tables[0] if train is None else train,
-            tables[1] if test is None else test,
-            "label",
-            **(options | changes),
-        )
+        train = tables[0] if train is None else train
+        test = tables[1] if test is None else test
+        options = OPTIONS | changes
+        return compare_synthesizers(synthesizers, train, test, "label", **options)
 
     return call
 
@@ -130,35 +123,20 @@ def _close_figures():
 @pytest.fixture(scope="session")
 def result(tables) -> ComparisonResult:
     """Compare a baseline, two claims, and rows without a claim; one run fails."""
+    stubs = {"<b>blind</b> & $x$": Blind(), "_copy": Copy(), "broken": Broken()}
+    made = {"baseline": IndependentSynthesizer(schema=YES_OR_NO)} | stubs
+    options = OPTIONS | {"epsilons": (0.5, 1.0, 10.0)}
     with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
-        return compare_synthesizers(
-            {
-                "baseline": IndependentSynthesizer(schema=YES_OR_NO),
-                "<b>blind</b> & $x$": Blind(),
-                "_copy": Copy(),
-                "broken": Broken(),
-            },
-            *tables,
-            "label",
-            epsilons=(0.5, 1.0, 10.0),
-            n_repeats=2,
-            n_samples=120,
-            classifiers=CLASSIFIERS,
-            fidelity=False,
-        )
+        return compare_synthesizers(made, *tables, "label", **options)
 
 
 @pytest.fixture(scope="session")
 def pages(result, tmp_path_factory) -> dict[bool, str]:
     """Write the private page (True) and the public one (False)."""
-    folder = tmp_path_factory.mktemp("pages")
+    path, found = tmp_path_factory.mktemp("pages") / "page.html", {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Figure, "savefig", lambda self, file, **options: file.write(b"a picture")
-        )
+        patch.setattr(Figure, "savefig", lambda _, file, **options: file.write(b"png"))
         for private in (True, False):
-            result.to_html(folder / f"{private}.html", private=private)
-    return {
-        private: (folder / f"{private}.html").read_text(encoding="utf-8")
-        for private in (True, False)
-    }
+            result.to_html(path, private=private)
+            found[private] = path.read_text(encoding="utf-8")
+    return found

@@ -103,14 +103,10 @@ def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables):
     """A copy of the rows, once more: `size` follows from the label, and has gaps."""
     train, test = (table.dropna() for table in tables)
     panel = ["Ridge", "KNeighborsRegressor"]
-    result = compare_synthesizers(
-        {"copy": stubs["Copy"](), "baseline": IndependentSynthesizer()},
-        *(train, test, "size"),
-        classifiers=panel,
-        n_repeats=1,
-        n_samples=len(train),
-        fidelity=True,
-    )
+    made = {"copy": stubs["Copy"](), "baseline": IndependentSynthesizer()}
+    options = {"n_repeats": 1, "n_samples": len(train), "fidelity": True}
+    options["classifiers"] = panel
+    result = compare_synthesizers(made, train, test, "size", **options)
     assert (result.runs["error"] == "").all()
     expected = tstr_scores(train, test, target="size", classifiers=panel).drop("mean")
     for metric in ("r2", "rmse"):
@@ -188,9 +184,8 @@ def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs):
     names = ["Blind", "Copy", "Blind 2"]
     runs = result.runs[result.runs["synthesizer"] != "real data"]
     made = runs.groupby("synthesizer", sort=False)["epsilon"].apply(list).to_dict()
-    assert made == dict(
-        zip(names, [[0.5, 2.0] * 2, [math.inf] * 2, [0.5, 2.0] * 2], strict=True)
-    )
+    both = [0.5, 2.0] * 2
+    assert made == dict(zip(names, [both, [math.inf] * 2, both], strict=True))
     # The same seed for all in a repeat, another in the next; never the caller's object.
     seeds = [seed for _, seed, _ in stubs["Blind"].fits]
     assert len(seeds) == 8
@@ -212,9 +207,8 @@ def test_summary_is_mean_spread_and_rank(compare, stubs):
     summary = result.summary().set_index("synthesizer")
     assert summary.index.tolist() == ["real data", "a", "b"]
     for name, epsilon in (("a", math.inf), ("b", 1.0)):
-        by_repeat = [
-            values(result, name, "B", "auprc", epsilon, i).mean() for i in range(3)
-        ]
+        own = (values(result, name, "B", "auprc", epsilon, i) for i in range(3))
+        by_repeat = [found.mean() for found in own]
         assert summary["auprc"][name] == pytest.approx(np.mean(by_repeat))
         assert summary["auprc_sd"][name] == pytest.approx(np.std(by_repeat, ddof=1))
     assert summary["rank"].tolist()[1:] == [1, 1]  # each alone at its epsilon
@@ -271,9 +265,7 @@ def test_settings_can_be_left_out(compare, stubs):
     assert set(only_c.runs["synthesizer"]) == {"blind"}
     assert "rank" not in only_c.summary()
     # Fidelity has a reference, which is scored in C then, and compared with nothing.
-    fidelity = compare(
-        {"blind": stubs["Blind"]()}, settings="C", n_repeats=1, fidelity=True
-    )
+    fidelity = compare({"blind": stubs["Blind"]()}, n_repeats=1, **FIDELITY)
     assert set(fidelity.scores["setting"]) == {"C", "fidelity"}
     assert len(values(fidelity, "real data", "C", "auroc")) == 3
     only_b = compare({"blind": stubs["Blind"]()}, settings="AB", n_repeats=1)
@@ -284,14 +276,9 @@ def test_settings_can_be_left_out(compare, stubs):
 def test_real_synthesizers_spend_what_they_claim(compare, tables):
     """The budget is charged once per fit; the one without epsilon runs at infinity."""
     budget = PrivacyBudget(epsilon=5.0, delta=1e-3)
-    result = compare(
-        {
-            "baseline": IndependentSynthesizer(schema=YES_OR_NO, budget=budget),
-            "gan": GANSynthesizer(schema=YES_OR_NO, n_iter=1),
-        },
-        epsilons=(0.5, 1.0),
-        classifiers=["GaussianNB"],
-    )
+    baseline = IndependentSynthesizer(schema=YES_OR_NO, budget=budget)
+    made = {"baseline": baseline, "gan": GANSynthesizer(schema=YES_OR_NO, n_iter=1)}
+    result = compare(made, epsilons=(0.5, 1.0), classifiers=["GaussianNB"])
     assert budget.spent[0] == pytest.approx(3.0, rel=1e-3)
     assert len(budget.charges) == 4
     runs = result.runs.set_index("synthesizer")
@@ -299,17 +286,13 @@ def test_real_synthesizers_spend_what_they_claim(compare, tables):
     assert (runs.loc["gan", "epsilon_spent"] == math.inf).all()
     assert (runs["error"] == "").all()
     with pytest.warns(DegradedResultWarning, match="4 of 6 runs failed"):
-        refused = compare(
-            {"baseline": IndependentSynthesizer(budget=budget)}, epsilons=(3.0, 4.0)
-        )
+        refused = compare({"baseline": baseline}, epsilons=(3.0, 4.0))
     errors = refused.runs["error"][refused.runs["error"] != ""]
     assert errors.str.startswith("BudgetExceededError").all()
 
 
-def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
-    compare, stubs, tables
-):
-    """Columns that are dropped, added or replaced are its own."""
+def test_a_run_cannot_change_the_table_of_another(compare, stubs, tables):
+    """Columns that a synthesizer drops, adds or replaces are its own."""
 
     class Careless(stubs["Blind"]):
         def fit(self, X):
@@ -362,10 +345,7 @@ BASELINE = IndependentSynthesizer()
         ({"synthesizers": {"a": "text"}}, "unfitted synthesizers"),
         ({"sampling_strategy": "even"}, "Got 'even' instead"),
         ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, "their sum is 1"),
-        (
-            {"target": "noise", "sampling_strategy": "balanced"},
-            "must be None for a tar",
-        ),
+        ({"target": "noise", "sampling_strategy": "balanced"}, "must be None for a t"),
         # Tables that no run could score.
         ({"test": {"label": "no"}}, "at least two labels"),
         ({"test": {"noise": np.inf}}, "finite values in the column"),

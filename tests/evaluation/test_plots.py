@@ -11,6 +11,8 @@ from tables import chosen
 
 FEW = ["GaussianNB"]
 PLACE = np.arange(240)
+DAYS = pd.to_timedelta(PLACE % 3, unit="D")
+NEW_YEAR = pd.Timestamp("2020-01-01", tz="Asia/Tokyo")
 # Twenty categories, the most frequent first, and none.
 LEVELS = [f"l{i:02d}" for i in range(20) for _ in range(20 - i)] + [None] * 30
 BLIND = r"<b>blind</b> & \$x\$"
@@ -101,17 +103,8 @@ def test_old_names_work_and_warn(result, tmp_path):
     ("column", "title", "cells"),
     [
         (PLACE // 2 + 1, "twin", ["<10", *map(str, range(10, 120, 10))]),
-        (
-            pd.to_timedelta(36 * (PLACE % 3), unit="h"),
-            "twin (days)",
-            ["<1.5", "1.5", "3"],
-        ),
-        (
-            pd.Timestamp("2020-01-01", tz="Asia/Tokyo")
-            + pd.to_timedelta(PLACE % 3, unit="D"),
-            "twin",
-            ["<2020-01-01", "2020-01-01", "2020-01-02"],
-        ),
+        (1.5 * DAYS, "twin (days)", ["<1.5", "1.5", "3"]),
+        (NEW_YEAR + DAYS, "twin", ["<2020-01-01", "2020-01-01", "2020-01-02"]),
         (LEVELS, "twin", [*(f"l{i:02d}" for i in range(12)), "(other)", "(missing)"]),
     ],
 )
@@ -193,30 +186,20 @@ def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables)
     A share of 1,000 of n rows has at most sqrt(1/4/1000) of noise: 6 of it are 0.095.
     """
     train = pd.concat([tables[0]] * 5).sort_values("kind")
-    result = compare(
-        {"copy": stubs["Copy"]()},
-        train=train,
-        n_samples=len(train),
-        settings="C",
-        classifiers=["GaussianNB"],
-    )
+    options = {"train": train, "n_samples": len(train), "settings": "C"}
+    result = compare({"copy": stubs["Copy"]()}, classifiers=FEW, **options)
     (sample,) = result.samples.values()
     assert len(sample) == 1_000 < len(train)
     drawn, shares = (t["kind"].value_counts(normalize=True) for t in (sample, train))
     assert drawn.to_dict() == pytest.approx(shares.to_dict(), abs=0.095)
 
 
-@pytest.mark.parametrize(
-    ("draw", "options", "message"),
-    [
-        ("tradeoff", {"metric": "accuracy"}, "metric must be one of"),
-        ("classifiers", {"epsilon": 3.0}, "epsilon must be one of"),
-        ("pairs", {"epsilon": 3.0}, "epsilon must be one of"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(result, draw, options, message):
-    with pytest.raises(ValueError, match=message):
-        getattr(result, f"plot_{draw}")(**options)
+def test_what_cannot_be_drawn_is_refused(result):
+    with pytest.raises(ValueError, match="metric must be one of"):
+        result.plot_tradeoff(metric="accuracy")
+    for draw in (result.plot_classifiers, result.plot_pairs):
+        with pytest.raises(ValueError, match="epsilon must be one of"):
+            draw(epsilon=3.0)
 
 
 def test_where_there_is_nothing_to_draw_that_is_said(result, compare, stubs):

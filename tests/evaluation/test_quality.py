@@ -48,9 +48,8 @@ def bad():
 def test_the_figures_are_those_of_the_metrics(bad):
     real, synthetic = REAL.drop(columns="id"), BAD.drop(columns="id")
     scores = bad.scores["synthetic"]
-    own = tstr_scores(
-        synthetic, real, target="label", classifiers=["HistGradientBoosting"]
-    )
+    options = {"target": "label", "classifiers": ["HistGradientBoosting"]}
+    own = tstr_scores(synthetic, real, **options)
     for name in ("auroc", "auprc"):
         assert scores[name] == own.loc["mean", name]
     assert scores["pairs"] == pytest.approx(marginal_fidelity(real, synthetic).mean())
@@ -95,12 +94,9 @@ def test_a_table_that_repeats_real_rows_is_named(bad):
 
 def test_what_tells_rows_apart_is_left_out(bad):
     assert bad.left_out == ("id",)
-    schema = TableSchema(
-        {"id": Identifier(), "other": Text(), "size": Continuous(0, 9)},
-        target="label",
-        privacy_unit="group",
-        max_rows_per_unit=2,
-    )
+    columns = {"id": Identifier(), "other": Text(), "size": Continuous(0, 9)}
+    unit = {"privacy_unit": "group", "max_rows_per_unit": 2}
+    schema = TableSchema(columns, target="label", **unit)
     for synthetic in (GOOD, GOOD.drop(columns="group")):
         found = quality_report(REAL[:200], synthetic[:200], schema)
         assert set(found.left_out) == {"id", "other", "group"}

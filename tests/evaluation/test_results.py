@@ -110,9 +110,7 @@ def test_page_shows_the_summary(result, pages, private):
     for metric in ("auroc", "auprc_C") if private else ("auroc_C", "auprc_C"):
         expected = [
             "-" if np.isnan(mean) else f"{mean:.3f} \N{PLUS-MINUS SIGN} {spread:.3f}"
-            for mean, spread in zip(
-                summary[metric], summary[f"{metric}_sd"], strict=True
-            )
+            for mean, spread in summary[[metric, f"{metric}_sd"]].to_numpy()
         ]
         assert [row[names.index(metric)] for row in rows] == expected
     names, *rows = rows_of(pages[private], "Costs")

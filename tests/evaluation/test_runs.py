@@ -145,10 +145,9 @@ def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs):
 
 def test_runs_of_threads_are_those_of_one(compare, stubs):
     """In the same order; no classifier has workers of its own."""
-    alone = compare({"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()})
+    made, options = {"blind": stubs["Blind"]()}, {"classifiers": {"nb": Nosy()}}
+    alone = compare(made, **options)
     with joblib.parallel_config(backend="threading"):
-        result = compare(
-            {"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()}, n_jobs=2
-        )
+        result = compare(made, n_jobs=2, **options)
     assert result.scores.equals(alone.scores)
     assert set(Nosy.workers) == {1}

@@ -40,10 +40,8 @@ def fitted(columns, schema=None, epsilon=1.0, seed=0):
 def test_categories_are_ordered_by_the_class_they_speak_for(ordered):
     """What both classes have as often stands between what each has more often."""
     levels = np.repeat([*"abcabc"], [500, 100, 400, 100, 500, 400])
-    schema = TableSchema(
-        {"x": Categorical([*"abc"], ordered=ordered), "y": Categorical(["n", "p"])},
-        target="y",
-    )
+    spec = Categorical([*"abc"], ordered=ordered)
+    schema = TableSchema({"x": spec, "y": Categorical(["n", "p"])}, target="y")
     synth = fitted({"x": levels, "y": np.repeat(["n", "p"], 1000)}, schema, math.inf)
     for [marginal] in synth._model.marginals:
         order = [*dict.fromkeys(marginal.decode(RANKS)[0].tolist())]
@@ -61,11 +59,9 @@ def test_a_rare_class_is_not_drawn_from_the_values_of_another():
     """200 rows at 22 to 29 beside 50,000 at 5 to 12, whose ends are theirs alone."""
     rng, sizes = np.random.default_rng(0), (50_000, 200)
     x = np.concatenate((rng.integers(5, 13, sizes[0]), rng.integers(22, 30, sizes[1])))
-    schema = TableSchema(
-        {"y": Categorical(["n", "p"])},
-        target="y",
-        class_counts=dict(zip(["n", "p"], sizes, strict=True)),
-    )
+    counts = dict(zip("np", sizes, strict=True))
+    labels = {"y": Categorical(["n", "p"])}
+    schema = TableSchema(labels, target="y", class_counts=counts)
     for seed in range(3):
         synth = fitted({"x": x, "y": np.repeat(["n", "p"], sizes)}, schema, seed=seed)
         drawn = synth.sample(20_000, sampling_strategy="balanced")
@@ -101,9 +97,7 @@ def share_of_a(shares, seed, *, nullable=False, n_rows=None):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("nullable", [True, False])
-def test_values_that_no_category_names_are_not_spread_evenly(
-    nullable, global_random_seed
-):
+def test_values_of_no_category_are_not_spread_evenly(nullable, global_random_seed):
     """6 of 10 rows are neither 'a' (3) nor 'b' (1); of the rest 3 in 4 are 'a'.
 
     Counted as rows without a category they would add a half each. The noise of a share
@@ -140,9 +134,7 @@ def test_missing_numbers_that_a_domain_does_not_model_are_in_no_bin():
 CELLS = np.linspace(0, 1, 25)
 SAMPLES = {
     "normal": lambda rng, n: norm.cdf(0.5 * rng.normal(size=n)),
-    "peaks": lambda rng, n: np.clip(
-        np.where(rng.random(n) < 0.5, 0.2, 0.8) + 0.03 * rng.normal(size=n), 0, 1
-    ),
+    "peaks": lambda rng, n: rng.normal(rng.choice([0.2, 0.8], n), 0.03).clip(0, 1),
     "spike": lambda rng, n: np.where(rng.random(n) < 0.8, 0.1, rng.random(n)),
     "constant": lambda rng, n: np.full(n, 0.33),
 }
@@ -197,10 +189,8 @@ def test_the_fit_is_as_good_as_a_general_optimiser(shape, n_rows, noise_std):
     st.sampled_from([fit_masses, fit_densities, partial(fit_densities, spiked=False)]),
 )
 @settings(max_examples=60, deadline=None)
-def test_masses_are_a_distribution_whatever_was_counted(
-    counts, noise_std, total, n_cells, fit
-):
-    """Positive, with sum 1; of fine cells, too, that share a bin's."""
+def test_masses_are_a_distribution(counts, noise_std, total, n_cells, fit):
+    """Positive, with sum 1, whatever was counted; of fine cells that share a bin's."""
     cells = np.linspace(0, 1, n_cells + 1)
     part = Histogram(cells[:: n_cells // 12], counts, noise_std)
     (mass,) = fit([[part]], [cells], np.array([total]))
@@ -236,9 +226,8 @@ def fit_of(true, noise_std, seed, n_columns=1):
     """Fit columns of these masses, of which every number was counted with noise."""
     noise = np.random.default_rng(seed).normal(0, noise_std, (n_columns, len(true)))
     columns = [[Histogram(FINE, row, noise_std)] for row in TOTAL * true + noise]
-    return np.array(
-        fit_densities(columns, [FINE] * n_columns, np.full(n_columns, TOTAL))
-    )
+    totals = np.full(n_columns, TOTAL)
+    return np.array(fit_densities(columns, [FINE] * n_columns, totals))
 
 
 def spiked(share, place=110):

@@ -39,10 +39,10 @@ class Recorder(ClassifierMixin, BaseEstimator):
 def matrices(*tables):
     """Return what a classifier is given of two tables, in the order of their rows."""
     Recorder.seen.clear()
-    numbered = [
-        own.assign(row=np.arange(len(own)), label=np.arange(len(own)) % 2)
-        for own in tables
-    ]
+    places = [np.arange(len(own)) for own in tables]
+    numbered = (
+        t.assign(row=p, label=p % 2) for t, p in zip(tables, places, strict=True)
+    )
     tstr_scores(*numbered, target="label", classifiers={"own": Recorder()})
     return [X[X[:, -1].argsort(), :-1] for X in Recorder.seen]
 
@@ -149,13 +149,10 @@ def test_tables_that_cannot_be_compared_are_refused(table, error, message):
 
 
 # What differs from the defaults of the library, random_state=0 apart.
+NETWORK = {"hidden_layer_sizes": (18, 18, 18), "activation": "tanh", "max_iter": 60}
 STATED = {
     "LogisticRegression": {"max_iter": 500},
-    "MLPClassifier": {
-        "hidden_layer_sizes": (18, 18, 18),
-        "activation": "tanh",
-        "max_iter": 60,
-    },
+    "MLPClassifier": NETWORK,
     "XGBClassifier": {"n_jobs": 1},
 }
 # In the order of Table 1 of the PATE-GAN paper.

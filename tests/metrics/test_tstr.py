@@ -38,12 +38,9 @@ FIVE = [
 @pytest.fixture(scope="module")
 def adult() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Give 400 rows of either part of Adult, some numbers missing."""
-    train, test = (part.head(400) for part in load_adult(split=True))
-    rng = np.random.default_rng(0)
-    return tuple(
-        part.assign(age=part["age"].where(rng.random(400) > 0.1))
-        for part in (train, test)
-    )
+    parts, rng = load_adult(split=True), np.random.default_rng(0)
+    parts = (part.head(400) for part in parts)
+    return tuple(p.assign(age=p["age"].where(rng.random(400) > 0.1)) for p in parts)
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +49,12 @@ def thyroid() -> tuple[pd.DataFrame, pd.DataFrame]:
     return train.head(900), test.head(900)
 
 
-def blobs(
-    n_rows: int = 80, gap: float = 2.0, seed: int = 0, labels: tuple = (0, 1)
-) -> pd.DataFrame:
+def blobs(n_rows: int = 80, gap: float = 2.0, seed: int = 0) -> pd.DataFrame:
     """Make two classes that lie `gap` standard deviations apart."""
     rng = np.random.default_rng(seed)
     code = rng.permutation(np.arange(n_rows) % 2)
     x = rng.normal(size=(n_rows, 2)) + gap * code[:, None]
-    return pd.DataFrame(x, columns=["u", "v"]).assign(y=np.array(labels)[code])
+    return pd.DataFrame(x, columns=["u", "v"]).assign(y=code)
 
 
 def prices(n_rows: int = 120, seed: int = 0, noise: float = 1.0) -> pd.DataFrame:
@@ -82,9 +77,8 @@ def by_hand(train, test, target, model):
     both[text] = both[text].astype(object).fillna("?")
     kinds = [list(both[c].unique()) for c in text]
     one_hot = OneHotEncoder(categories=kinds, sparse_output=False)
-    encode = make_column_transformer(
-        (one_hot, text), remainder=SimpleImputer(strategy="median")
-    )
+    median = SimpleImputer(strategy="median")
+    encode = make_column_transformer((one_hot, text), remainder=median)
     pipeline = make_pipeline(encode, StandardScaler(), model)
     return pipeline.fit(both[: len(train)], train[target]), both[len(train) :]
 
@@ -97,9 +91,8 @@ def test_binary_scores_equal_a_pipeline_by_hand(adult):
     truth = test["income"] == ">50K"
     options = {"target": "income", "classifiers": {"mine": model}}
     scores = tstr_scores(train[train.columns[::-1]], test, **options)
-    pd.testing.assert_frame_equal(
-        tstr_scores(train[train.columns[::-1]], test, **options, n_jobs=2), scores
-    )
+    again = tstr_scores(train[train.columns[::-1]], test, **options, n_jobs=2)
+    pd.testing.assert_frame_equal(again, scores)
     # The solvers stop at a tolerance; the order of columns moves the last digits.
     auroc, auprc = scores.loc["mine"]
     assert auroc == pytest.approx(roc_auc_score(truth, output), abs=2e-4)
@@ -301,10 +294,8 @@ def test_what_cannot_be_scored_is_refused(options, changes, error, message):
 def test_texts_that_differ_in_every_row_are_left_out():
     """With a warning that names the column, and no value of it."""
     rng = np.random.default_rng(0)
-    plain = [
-        pd.DataFrame({"x": rng.random(n), "y": rng.integers(0, 2, n)})
-        for n in (160, 190)
-    ]
+    drawn = {"x": rng.random(350), "y": rng.integers(0, 2, 350)}
+    plain = [pd.DataFrame(drawn)[:160], pd.DataFrame(drawn)[160:]]
     with_ids = [own.assign(who=[f"P{k}" for k in range(len(own))]) for own in plain]
     options = {"target": "y", "classifiers": ["GaussianNB"]}
     with pytest.warns(DegradedResultWarning, match=r"another text: \['who'\]") as seen:

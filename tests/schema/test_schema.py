@@ -13,7 +13,6 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from sklearn.base import clone
 
-import skdpsynth.schema
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import (
     Boolean,
@@ -28,10 +27,8 @@ from skdpsynth.schema import (
 
 SEX, SICK = Categorical(["F", "M"]), Boolean(nullable=True)
 COUNTS = {"F": 1, "M": 2}
-NAMES_OF_SCHEMA = {
-    name: getattr(skdpsynth.schema, name) for name in skdpsynth.schema.__all__
-}
-NAMES_OF_SCHEMA["Timestamp"] = pd.Timestamp
+NAMES_OF_SCHEMA: dict[str, object] = {"Timestamp": pd.Timestamp}
+exec("from skdpsynth.schema import *", NAMES_OF_SCHEMA)
 
 
 def schema_of(column=SEX, *, target="s", **more) -> TableSchema:
@@ -39,7 +36,7 @@ def schema_of(column=SEX, *, target="s", **more) -> TableSchema:
     return TableSchema({"s": column}, target=target, **more)
 
 
-ORDER = Ordered(["a", "b"])
+ORDER, CODED = Ordered(["a", "b"]), Continuous(0, 1, special=[9])
 
 
 def unit_of(name="who", most=2, **more) -> TableSchema:
@@ -120,18 +117,9 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Continuous(0, 9, decimals=1, special=[9.25]), "most 1 decimals"),
         (lambda: Continuous("0D", "9D", special=[99]), "both of them durations"),
         (lambda: Datetime("2019", "2020", special=["31.12.9999"]), "ISO 8601"),
-        (
-            lambda: Datetime("2019", "2020", special=["2021-01-01T00Z"]),
-            "all have a time zone",
-        ),
+        (lambda: Datetime("2019", "2020", special=["2021-01-01T00Z"]), "a time zone"),
         (lambda: Datetime("2019", "2020", special=["2021", "2021-01-01"]), "distinct"),
-        (
-            lambda: TableSchema(
-                {"a": Continuous(0, 1, special=[9]), "b": Continuous(0, 1)},
-                rules=[Ordered(["a", "b"])],
-            ),
-            "must have no special values",
-        ),
+        (lambda: TableSchema(dict.fromkeys("ab", CODED), rules=[ORDER]), "no special"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
         (lambda: TableSchema({frozenset(): SEX}).to_dict(), "cast it to str"),
         (lambda: TableSchema({"sex": Categorical}), "Column 'sex' of TableSchema"),
@@ -181,9 +169,8 @@ def test_numpy_and_datetime_scalars_become_plain():
     noon = np.datetime64("2020-01-01T12:00")
     assert Categorical([noon]).categories == (pd.Timestamp("2020-01-01 12:00"),)
     assert Datetime(date(2020, 1, 1), noon).low == pd.Timestamp("2020-01-01")
-    schema = TableSchema(
-        {1: Categorical([0, 1])}, target=np.int64(1), n_rows=np.int64(3)
-    )
+    column = {1: Categorical([0, 1])}
+    schema = TableSchema(column, target=np.int64(1), n_rows=np.int64(3))
     assert type(schema.n_rows) is int
     assert json.dumps(schema.to_dict())
 
@@ -311,13 +298,18 @@ FRAME = pd.DataFrame(
 )
 
 
-def test_template_is_code_with_blanks_and_no_values():
-    code = TableSchema.template(FRAME)
-    assert SECRET not in code
-    assert "8765" not in code
+@pytest.mark.parametrize("form", ["python", "json"])
+def test_a_template_holds_dtypes_alone(form):
+    text = TableSchema.template(FRAME, form=form)
+    assert SECRET not in text
+    assert "8765" not in text
     other = FRAME.assign(level=pd.Categorical(["x", "y"], ordered=True))
-    for same in (FRAME.iloc[:0], other):  # dtypes alone
-        assert TableSchema.template(same) == code
+    for same in (FRAME.iloc[:0], other):
+        assert TableSchema.template(same, form=form) == text
+
+
+def test_template_is_code_with_blanks():
+    code = TableSchema.template(FRAME)
     ast.parse(code)
     assert code.splitlines()[2:-3] == [
         "        'whole': Continuous(..., ..., integer=True),",
@@ -380,17 +372,14 @@ def test_from_dataframe_without_values():
     assert TableSchema.from_dataframe(truths).columns["a"] == Boolean(nullable=True)
 
 
-@pytest.mark.parametrize(
-    ("columns", "target", "message"),
-    [
-        ({"a": [1.0, np.inf]}, None, "'a' holds an infinite value"),
-        ({"a": [1]}, "b", "'b' is not a column"),
-        ({"a": [1, "x"]}, None, "neither strings alone"),
-    ],
-)
-def test_from_dataframe_refuses(columns, target, message):
-    with pytest.raises(InvalidTableError, match=message):
-        TableSchema.from_dataframe(pd.DataFrame(columns), target=target)
+def test_from_dataframe_refuses():
+    for values, target, message in (
+        ([1.0, np.inf], None, "'a' holds an infinite value"),
+        ([1], "b", "'b' is not a column"),
+        ([1, "x"], None, "neither strings alone"),
+    ):
+        with pytest.raises(InvalidTableError, match=message):
+            TableSchema.from_dataframe(pd.DataFrame({"a": values}), target=target)
 
 
 PLAIN = TableSchema(
@@ -429,12 +418,9 @@ def test_a_file_and_its_text_are_read_alike(tmp_path):
         TableSchema.from_json(tmp_path / "absent.json")
 
 
-def test_a_template_in_json_holds_dtypes_alone():
+def test_a_template_in_json_has_nulls_to_be_filled():
     table = FRAME[["whole", "real", "text", "level", "flag", "when"]]
     text = TableSchema.template(table, form="json")
-    assert text == TableSchema.template(table.iloc[:0], form="json")
-    assert SECRET not in text
-    assert "8765" not in text
     number = {"kind": "continuous", "low": None, "high": None}
     categories = {"kind": "categorical", "categories": None, "nullable": None}
     assert json.loads(text)["columns"] == [
@@ -450,9 +436,8 @@ def test_a_template_in_json_holds_dtypes_alone():
         ('"low": null', '"low": 0', "'whole': Expected values of 'low', 'high'"),
         ('"categories": null', '"categories": []', "'text': The 'nullable' flag"),
     ]:
-        with pytest.raises(
-            InvalidSchemaError, match=f"^The schema: 'columns': Column {message}"
-        ):
+        message = f"^The schema: 'columns': Column {message}"
+        with pytest.raises(InvalidSchemaError, match=message):
             TableSchema.from_json(text.replace(blank, filled, 1))
 
 
@@ -485,6 +470,9 @@ ILL = '["a", {"kind": "boolean"}]'
         (column(f"{NUMBER}}}"), "'low', 'high', .*Got 'kind', 'low'; correct"),
         (column('{"kind": "boolean", "nulls": true}'), "'false'. Got .*'nulls'; "),
         (column(TIME), "Column 'a': Expected what TableSchema writes there"),
+        (column(f'{NUMBER}, "high": null}}'), "null for 'high' alone"),
+        (column('{"kind": "datetime", "low": null, "units": "D"}'), "'unit'"),
+        (column('{"kind": "categorical", "nullable": "no"}'), "true, false"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text, message, tmp_path):
@@ -506,6 +494,11 @@ def test_no_file_is_read_for_a_time_zone():
 
 # Of SDV 1 and 2: a kind, what is said of it, and what it becomes if that is known.
 FULL, YEAR = {"range_is_nullable": False}, {"range_min": "01/20", "range_max": "12/20"}
+NO_RANGE = {"range_min": 0, "range_max": -1}
+NINE = {"range_min": 0, "range_max": 9, "decimal_places": 0}
+DAYS, MONTHS = {"datetime_format": "%m/%y"} | YEAR, {"unit": "D", "format": "%m/%y"}
+LEVELS = Categorical(["lo", "hi"], ordered=True)
+CENTS = Continuous(0, 9, decimals=2, nullable=True)
 SDV = [
     ("email", {"pii": True}, Text()),
     ("unknown", {}, Text()),
@@ -513,29 +506,17 @@ SDV = [
     ("id", {"regex_format": "(x|y)+"}, Identifier()),
     ("numerical", {"range_min": 0, "decimal_places": 1}, None),
     ("numerical", {"computer_representation": "Int64"}, None),
-    (
-        *("numerical", {"range_min": 0, "range_max": 9.5, "decimal_places": 2}),
-        Continuous(0, 9.5, decimals=2, nullable=True),
-    ),
-    (
-        *("numerical", {"range_min": 0, "range_max": 9, "decimal_places": 0} | FULL),
-        Continuous(0, 9, integer=True),
-    ),
+    ("numerical", NINE | FULL, Continuous(0, 9, integer=True)),
+    ("numerical", NINE | {"decimal_places": 2}, CENTS),
     ("categorical", {"range_values": ["a", "b"]} | FULL, Categorical(["a", "b"])),
     ("categorical", {"range_values": [True, False]}, Boolean(nullable=True)),
     ("categorical", {"high_cardinality": True}, None),
     ("city", {"pii": False}, None),
-    (
-        *("categorical", {"order": ["lo", "hi"]} | FULL),
-        Categorical(["lo", "hi"], ordered=True),
-    ),
+    ("categorical", {"order": ["lo", "hi"]} | FULL, LEVELS),
     ("ordinal", {"range_values": [2, 1]} | FULL, Categorical([2, 1], ordered=True)),
     ("boolean", FULL, Boolean()),
     ("datetime", {"datetime_format": "%Y-%m-%d %H:%M"}, None),
-    (
-        *("datetime", {"datetime_format": "%m/%y"} | YEAR | FULL),
-        Datetime("2020-01-01", "2020-12-01", unit="D", format="%m/%y"),
-    ),
+    ("datetime", DAYS | FULL, Datetime("2020-01-01", "2020-12-01", **MONTHS)),
 ]
 
 
@@ -560,14 +541,7 @@ def test_metadata_of_sdv_become_a_schema(kind, said, expected):
         ({"columns": ["a"]}, "with 'tables' or 'columns'. Got dict"),
         (3, "with 'tables' or 'columns'. Got int"),
         ({"columns": {"a": {}}}, "as SDV writes it of the column 'a'"),
-        (
-            {
-                "columns": {
-                    "a": {"sdtype": "numerical", "range_min": 0, "range_max": -1}
-                }
-            },
-            "Column 'a': .*low",
-        ),
+        ({"columns": {"a": {"sdtype": "numerical"} | NO_RANGE}}, "Column 'a': .*low"),
     ],
 )
 def test_other_metadata_are_refused(metadata, message):
@@ -588,3 +562,8 @@ def test_what_is_stated_beside_blanks_survives_a_file():
     assert len(again.blanks) == 4
     assert again.blanks == schema.blanks
     assert not again.columns
+    # Beside what else is stated values may be missing, since nobody says otherwise.
+    for stated in (Continuous(0, 9), Datetime("2020", "2021"), Categorical(["a"])):
+        data = TableSchema({"v": stated}).to_dict() | {"schema_version": 1}
+        data["columns"][0][1]["nullable"] = None
+        assert TableSchema.from_json(json.dumps(data)).columns["v"].nullable

@@ -124,9 +124,8 @@ def test_numbers_are_exact(cell):
 def test_a_number_is_the_category_that_it_is_in_other_sources(known, tmp_path):
     """Not one beside it: a fraction, or what no 64 bits hold, is 'other' everywhere."""
     cells = ["0.5", "1.5", "1", "1.0", "1e0", "1e300", "1e19", "2", "-1", "", "NaN"]
-    (tmp_path / "t.csv").write_text(
-        "\n".join(["a,x", *[f"{cell},1" for cell in cells]])
-    )
+    lines = [f"{cell},1" for cell in cells]
+    (tmp_path / "t.csv").write_text("\n".join(["a,x", *lines]))
     frame = pd.DataFrame({"a": [float(cell or "nan") for cell in cells], "x": 1.0})
     columns = {"a": Categorical(known, nullable=True), "x": Continuous(0, 9)}
     schema = TableSchema(columns)

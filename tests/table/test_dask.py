@@ -44,15 +44,11 @@ def parts_of(arrays):
 @pytest.fixture(scope="module")
 def cluster():
     """A worker, which is a process that is started again when it dies."""
-    settings = {
-        "distributed.scheduler.allowed-failures": 30,
-        "distributed.worker.daemon": True,
-    }
+    failures = {"distributed.scheduler.allowed-failures": 30}
+    one = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None
-        ) as made,
+        dask.config.set(failures | {"distributed.worker.daemon": True}),
+        distributed.LocalCluster(**one) as made,
         distributed.Client(made) as client,
     ):
         yield client
@@ -72,10 +68,7 @@ def test_counts_are_added_up_in_groups(n_parts):
 
 @pytest.mark.parametrize(
     "twin",
-    [
-        lambda counts: _real(counts[1:]),
-        lambda counts: _real([*counts, counts[0]]),
-    ],
+    [lambda counts: _real(counts[1:]), lambda counts: _real([*counts, counts[0]])],
     ids=["lost", "twice"],
 )
 def test_a_task_that_is_lost_or_added_twice_is_noticed(twin, monkeypatch):
@@ -160,12 +153,9 @@ def test_categories_of_other_types_are_refused():
     numbers = pd.DataFrame({"c": pd.Series([1, 2] * 20).astype("category")})
     numbers["n"] = 1.5
     odd = numbers[:1].assign(c=pd.Series([1.0]).astype("category"))
-    empty = numbers[:0]
-    parts = parts_of([odd, numbers])
+    parts, layout = parts_of([odd, numbers]), lay_out(numbers[:0], None, NOTHING_STATED)
     with pytest.raises(InvalidTableError, match="categories of a category dtype"):
-        parts.total(
-            _sources._checked, lay_out(empty, None, NOTHING_STATED), NOTHING_STATED
-        )
+        parts.total(_sources._checked, layout, NOTHING_STATED)
     unknown = dd.from_pandas(numbers, npartitions=2)
     unknown["c"] = unknown["c"].cat.as_unknown()
     with pytest.raises(InvalidTableError, match="as_known"):

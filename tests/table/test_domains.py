@@ -88,9 +88,7 @@ def test_a_range_of_width_0_has_one_cell_and_value(value, integer):
     ],
 )
 @pytest.mark.parametrize("log", [True, False])
-def test_zero_has_a_place_where_a_cell_of_its_own_is_needed(
-    low, high, integer, has_zero, log
-):
+def test_zero_has_a_place_where_it_needs_a_cell(low, high, integer, has_zero, log):
     domain = NumericDomain(low, high, log, integer, nullable=False)
     assert bool(domain.own) == has_zero
     for own in domain.own:
@@ -162,9 +160,7 @@ def test_domains_survive_json():
         (CategoryDomain(("a", "b"), nullable=False), False),
     ],
 )
-def test_where_rows_are_must_be_found_but_for_categories_and_few_numbers(
-    domain, continuous
-):
+def test_all_but_categories_and_few_numbers_are_continuous(domain, continuous):
     """Floats from 0 to 1 are continuous: nearly all may lie below 0.01."""
     assert is_continuous(domain) == continuous
 
@@ -180,9 +176,8 @@ def numeric_marginals(draw) -> MarginalTransform:
     """Draw a marginal with zeros and missing values, of cells that are not empty."""
     low = draw(st.sampled_from([-700.0, 0.0, 3.0]))
     special = draw(st.sampled_from([(), (-99999.0, 50.0, 5000.0)]))
-    domain = NumericDomain(
-        low, 900.0, draw(st.booleans()), integer=False, nullable=True, special=special
-    )
+    log = draw(st.booleans())
+    domain = NumericDomain(low, 900.0, log, False, True, special=special)
     size = draw(st.integers(1, 12))
     widths = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))
     masses = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))

@@ -45,9 +45,7 @@ def of_arrow(numbers, kind):
 
 def of_times(ticks, unit, zone):
     moments = pd.Series(pd.DatetimeIndex(ticks.view(f"M8[{unit}]")))
-    return (
-        moments if zone is None else moments.dt.tz_localize("UTC").dt.tz_convert(zone)
-    )
+    return moments.dt.tz_localize("UTC").dt.tz_convert(zone) if zone else moments
 
 
 @cache
@@ -223,9 +221,7 @@ def test_what_the_page_lists_is_refused_at_no_cost_and_without_a_value(name, rol
 
 @pytest.mark.parametrize("days", [2_932_897, -719_163, 2**31 - 1])
 @pytest.mark.parametrize("batches", [False, True], ids=["table", "batches"])
-def test_a_dictionary_of_dates_that_no_calendar_has_is_refused(
-    days, batches, untouched
-):
+def test_a_dictionary_of_dates_of_no_calendar_is_refused(days, batches, untouched):
     """The one column of times whose cells Python's calendar has to know."""
     numbers = pa.array([18_000, days] * 20, pa.int32()).cast(pa.date32())
     table = pa.table({"x": numbers.dictionary_encode(), "a": [*range(40)]})

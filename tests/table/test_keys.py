@@ -67,9 +67,7 @@ def spelled(text):
 
 
 texts = st.lists(st.sampled_from(PARTS), max_size=3).map("".join).flatmap(spelled)
-odd_texts = st.one_of(
-    texts, texts.map(Text), texts.map(np.str_), st.just(Letter.A), st.none()
-)
+odd_texts = texts | texts.map(Text) | texts.map(np.str_) | st.just(Letter.A) | st.none()
 
 
 def keys_of(series):
@@ -177,10 +175,7 @@ def test_a_further_row_changes_no_other_in_memory():
     assert np.mean(accepted) > 0.5
 
 
-ODD_LABELS = [
-    ([np.str_("b"), Letter.A], ["b", "a"]),
-    ([np.True_, False], [True, False]),
-]
+ODD_LABELS = [([np.str_("b"), Letter.A], [*"ba"]), ([np.True_, False], [True, False])]
 
 
 @pytest.mark.parametrize(("values", "expected"), ODD_LABELS)

@@ -92,16 +92,12 @@ def test_a_reader_beside_labels_is_brought_into_memory():
 def test_files_of_a_folder_have_the_same_columns(tmp_path):
     """Also if another file begins a block; a column that is there twice is named."""
     of("folder", tmp_path)
-    for other in (
-        rows().drop_columns("number"),
-        rows().set_column(1, "whole", rows()["number"]),
-    ):
+    twice = rows()["number"]
+    for other in (rows().drop_columns("number"), rows().set_column(1, "whole", twice)):
         parquet.write_table(other, tmp_path / "z.parquet")
         with pytest.raises(InvalidTableError, match=r"in all files.*z\.parquet"):
             IndependentSynthesizer(target="y").fit(tmp_path)
-    parquet.write_table(
-        rows().append_column("number", rows()["number"]), tmp_path / "t.parquet"
-    )
+    parquet.write_table(rows().append_column("number", twice), tmp_path / "t.parquet")
     with pytest.raises(InvalidTableError, match=r"must be distinct\. Got .'number'."):
         IndependentSynthesizer(target="y").fit(tmp_path / "t.parquet")
 
@@ -132,16 +128,12 @@ def test_a_csv_row_is_too_long_wherever_it_is(size, place, tmp_path):
         assert "yy" not in str(caught.value)
 
 
-ODD_LINES = {
-    "quotes around whole cells": ['3,"a', '3,"a"b', '3,a"b"', '"3,a', '3,"', '3,"""'],
-    "Expected 2 cells in every row of": ["9", "9,b,"],
-}
+QUOTED = ['3,"a', '3,"a"b', '3,a"b"', '"3,a', '3,"', '3,"""']
+ODD_LINES = [(line, "quotes around whole cells") for line in QUOTED]
+ODD_LINES += [(line, "Expected 2 cells in every row of") for line in ("9", "9,b,")]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [(line, words) for words in ODD_LINES for line in ODD_LINES[words]],
-)
+@pytest.mark.parametrize(("line", "words"), ODD_LINES)
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("place", [1, 500, 1001])
 def test_a_csv_row_that_is_none_is_refused_wherever_it_is(
@@ -170,18 +162,8 @@ def test_a_csv_row_that_is_none_is_refused_wherever_it_is(
 
 @pytest.mark.parametrize("size", [1, 3, 7, 2**24])
 def test_quotes_in_place_are_sound_whatever_the_blocks(size, tmp_path, monkeypatch):
-    texts = [
-        '"',
-        '""',
-        'a"b',
-        ',"',
-        '"\n"',
-        "",
-        " ",
-        "a,b\r\nc",
-        "e\n\nf",
-        "\u2603",
-    ] * 4
+    texts = ['"', '""', 'a"b', ',"', '"\n"', "", " ", "a,b\r\nc", "e\n\nf", "\u2603"]
+    texts *= 4
     table = pd.DataFrame({"n": range(40), "s": texts, "t": texts[::-1]})
     schema = TableSchema({"n": Continuous(0, 99), "s": Identifier(), "t": Identifier()})
     monkeypatch.setattr("skdpsynth.table.csv_files._BLOCK_BYTES", size)
@@ -260,9 +242,8 @@ def test_a_file_that_changes_stops_the_fit_before_more_noise(tmp_path, monkeypat
         return real(values, reservation)
 
     monkeypatch.setattr(NOISE, noisy)
-    with pytest.raises(
-        InvalidTableError, match="are not those that were read"
-    ) as caught:
+    changed = pytest.raises(InvalidTableError, match="are not those that were read")
+    with changed as caught:
         IndependentSynthesizer(target="y").fit(path)
     assert released == ["class labels and counts", "categories"]
     assert "noise may have been drawn" in caught.value.__notes__[0]
