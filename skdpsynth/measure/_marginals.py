@@ -155,6 +155,13 @@ def estimate(
             histogram[-1].total * (1.0 - atoms[j][c].sum())
             for j, histogram in zip(cells, of_class, strict=True)
         ]
+        if len(rounds) == 1:
+            of_class = [
+                _outer_counts(domains[j], float(sizes[c])) + own
+                if own[-1].thin
+                else own
+                for j, own in zip(cells, of_class, strict=True)
+            ]
         rows = np.maximum(totals, 1.0)
         masses.append(fit_densities(of_class, grids, rows, spiked=spiked))
     of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
@@ -217,6 +224,17 @@ def _with_frequent(
             within += beside / np.maximum(off, SMALLEST)[of_bin]
             moved[c] = np.where(on[of_bin] > 0, within * in_bin[of_bin], mass)
     return moved
+
+
+def _outer_counts(domain: ColumnDomain, n_rows: float) -> list[Histogram]:
+    """Return what the release of a range says of so many rows beside others."""
+    assert isinstance(domain, NumericDomain)
+    ends, shares = np.array(domain.outer or [(0.0, 0.0)]).T
+    edges = np.array([domain.span(end, math.inf)[0] for end in ends])
+    if not (wide := np.diff(edges) > 0).any():
+        return []
+    edges = np.append(edges[:-1][wide], edges[-1])
+    return [Histogram(edges, shares[:-1][wide] * n_rows, shares[-1] * n_rows)]
 
 
 def _on_values(domain: NumericDomain, cells: Floats) -> Floats:

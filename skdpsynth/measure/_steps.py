@@ -27,6 +27,7 @@ from skdpsynth.measure._outer_bins import (
     found_bins,
     outer_codes,
     outer_edges,
+    outer_shares,
 )
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
@@ -402,6 +403,11 @@ class Ranges(ColumnStep):
         beyond = (values < low) | (values > high)
         domain = replace(domain, special=tuple(values[real & beyond].tolist()))
         sure = sure and not (beyond & ~real & (of_codes > LIKELY * noise_std)).any()
+        if not dated and counts[zero] > 0.5 * n_rows and has_many_numbers(domain):
+            shares, std = counts / released.n_rows, noise_std / released.n_rows
+            outer, clear = outer_shares(shares, edges, domain.bounds, std)
+            domain = replace(domain, outer=outer)
+            sure = sure and (clear or not self.again)
         # Of a column that is mostly missing, there is hardly a range to be found.
         guessed = not sure and 2 * n_rows > released.n_rows
         return with_stated(column, replace(domain, guessed=guessed), self._schema)

@@ -82,6 +82,9 @@ class NumericDomain:
     frequent: tuple[tuple[float, float], ...] = field(default=(), compare=False)
     # Values that stand for something, in increasing order, in the range or not.
     special: tuple[float, ...] = ()
+    # Of a released range of which most rows are 0: where wide bins begin, with their
+    # released shares of all rows; last where they end, with the noise of a share.
+    outer: tuple[tuple[float, float], ...] = field(default=(), compare=False)
     # How much room on [0, 1] a number has, with a mean of 1, by the remainder of its
     # steps: of 100 the last two digits of amounts, prices and clock times, of 7 the day
     # of the week. A marginal is smooth on the scale that comes of it.
@@ -96,7 +99,8 @@ class NumericDomain:
         own = vars(self)
         require(all(type(own[name]) is bool for name in _FLAGS), "flags")
         rooms = (*self.remainders, *self.weekdays, *self.hours)
-        numbers = (self.low, self.high, *rooms, *chain(*self.frequent), *self.special)
+        numbers = (self.low, self.high, *rooms, *self.special)
+        numbers += (*chain(*self.frequent, *self.outer),)
         require(all(map(is_number, numbers)), "numbers")
         require(self.low <= self.high and self.high - self.low < math.inf, "a range")
         if self.step is not None:
@@ -107,6 +111,9 @@ class NumericDomain:
         require(abs(self.decimals) <= MOST_STATED_DECIMALS, "decimals")
         require(not self.decimals or (self.integer and self.step is None), "decimals")
         require(self.integer or not self.remainders, "remainders")
+        ends = pairwise(edge for edge, _ in self.outer)
+        require(all(low < high for low, high in ends), "outer")
+        require(all(std >= 0 for _, std in self.outer[-1:]), "outer")
         require(all(room > 0 for room in rooms), "remainders")
         step = self.step or math.inf
         finer = FINEST <= step <= SECONDS_OF["h"]
@@ -453,8 +460,9 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
     if data["axis"] == "numeric":
         known = {k: v for k, v in data.items() if k not in ("axis", "bought")}
         known |= {name: float(data[name]) for name in ("low", "high")}
-        pairs = data.get("frequent", ())
-        known["frequent"] = tuple((float(value), float(own)) for value, own in pairs)
+        for name in ("frequent", "outer"):
+            pairs = data.get(name, ())
+            known[name] = tuple((float(value), float(own)) for value, own in pairs)
         known["special"] = tuple(map(float, data.get("special", ())))
         for name in ("remainders", "weekdays", "hours"):
             known[name] = tuple(map(float, data.get(name, ())))
