@@ -59,7 +59,7 @@ class TwoColumnSynthesizer(BaseSynthesizer):
         self.correlations_ = np.zeros(len(plans))
         for c, scope in enumerate(metadata.classes.scopes):
             own = rows.of_class(c)
-            scores = model.score_rows(own.uniforms, own.category_codes, c)[:, :2]
+            scores = model.score_rows(own, c)[:, :2]
             reservation = accountant.reserve_gaussian(
                 "signs",
                 mu=accountant.remaining_mu(scope) * (1 - 1e-9),

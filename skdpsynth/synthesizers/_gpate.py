@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -180,32 +181,24 @@ class GPATESynthesizer(ClassGAN):
         }
 
     def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
-        generator, n_teachers = run.generator, run.training.n_teachers
-        secret, device = secret_generator(), run.device
-        networks, linear, real = None, None, RealMeans()
+        n_teachers, secret = run.training.n_teachers, secret_generator()
         if self._scratch:
             networks = TeacherEnsemble(
                 rows,
                 n_teachers,
-                n_features=generator.n_features,
+                n_features=run.generator.n_features,
                 hidden_dims=self._widths[1],
                 rng=secret,
                 generator=run.public,
-                device=device,
+                device=run.device,
             )
+            step = partial(self._votes, run, networks)
         else:
-            linear = LinearTeachers(
-                rows, n_teachers, generator, run.n_rows, rng=secret, device=device
-            )
+            given = rows, n_teachers, run.generator, run.n_rows
+            linear = LinearTeachers(*given, rng=secret, device=run.device)
+            step = partial(self._sum, run, linear, RealMeans())
         for _ in range(run.training.n_iter):  # line 1
-            if networks is not None:
-                # Lines 2-4: fakes to learn from; those that are judged are others.
-                generated = generator.rows(generator.draw(N_GENERATED))
-                for _ in range(_TEACHER_STEPS):
-                    networks.train_step(generated, generator.features)  # lines 5-8
-                self._votes(run, networks)  # lines 9-13
-            elif linear is not None:
-                self._sum(run, linear, real)
+            step()
             yield
 
     def _reserve(
@@ -234,7 +227,7 @@ class GPATESynthesizer(ClassGAN):
         teachers.learn(means)  # lines 5-8
         generated = generator.rows(generator.draw(self.batch_size))
         vectors = teachers.mean_gradients(generated)
-        released = gaussian_sum(vectors, clip, run.reservation)
+        released = gaussian_sum(vectors, clip, run.reservation)  # lines 9-13
         # Not in the paper: teachers of generated rows, to compare with.
         beside = teachers.rehearse(run.public)
         beside.learn(means)
@@ -251,6 +244,10 @@ class GPATESynthesizer(ClassGAN):
     def _votes(self, run: ClassRun, teachers: TeacherEnsemble) -> None:
         """Release votes on projected gradients (Algorithm 2), and step."""
         generator: Any = run.generator  # a network, whose columns have scales
+        # Lines 2-4: fakes to learn from; those that are judged are others.
+        pool = generator.rows(generator.draw(N_GENERATED))
+        for _ in range(_TEACHER_STEPS):
+            teachers.train_step(pool, generator.features)  # lines 5-8
         draws = generator.draw(self.batch_size)
         generated = generator.rows(draws)
         n_projected = run.training.n_queries // len(generated)

@@ -59,9 +59,9 @@ class VotePlayer:
         of_student, of_teachers = settings._widths
         self._real = RealMeans()
         n_teachers, secret = run.training.n_teachers, secret_generator()
-        self._linear = self._networks = None  # lines 2-3
+        self._teachers: LinearTeachers | TeacherEnsemble  # lines 2-3
         if settings._scratch:
-            self._networks = TeacherEnsemble(
+            self._teachers = TeacherEnsemble(
                 rows,
                 n_teachers,
                 n_features=self.generator.n_features,
@@ -72,7 +72,7 @@ class VotePlayer:
             )
         else:
             given = rows, n_teachers, self.generator, run.n_rows
-            self._linear = LinearTeachers(*given, rng=secret, device=run.device)
+            self._teachers = LinearTeachers(*given, rng=secret, device=run.device)
         # Its layers are as wide as the generator's.
         self.student = Student(
             self.generator.n_features,
@@ -84,28 +84,29 @@ class VotePlayer:
     def add_labels(self) -> None:
         """Train the teachers, and release labels of generated rows by their votes."""
         generator, training = self.generator, self._run.training
+        teachers = self._teachers
         generated = generator.rows(generator.draw(training.n_queries))  # lines 11-14
-        if self._networks is not None:
+        if isinstance(teachers, TeacherEnsemble):
             pool = generator.rows(generator.draw(N_GENERATED))
             for _ in range(self._settings.n_teacher_steps):
-                self._networks.train_step(pool, generator.features)  # lines 5-9
-            opinions = self._networks.logits(generated, generator.features)
+                teachers.train_step(pool, generator.features)  # lines 5-9
+            opinions = teachers.logits(generated, generator.features)
             # A teacher calls half of the rows real.
             opinions -= opinions.median(dim=1, keepdim=True).values
-        elif self._linear is not None:
+        else:
             means = generator.mean_features(generator.draw(N_KNOWN))
-            self._linear.learn(means)
-            opinions = self._linear.logits(generated)
+            teachers.learn(means)  # lines 5-9
+            opinions = teachers.logits(generated)
         ballots = (opinions > 0).cpu().numpy()
         votes = ballots.sum(axis=0, dtype=np.int64)
         with telling(by_teacher=lambda: ballots):  # line 15
             labels = noisy_votes(votes, training.n_teachers, self._run.reservation)
         told = torch.from_numpy(labels).to(generated.device)
         seen = generator.features(generated)
-        if self._linear is None:
+        if isinstance(teachers, TeacherEnsemble):
             self.student.add(seen, told)
             return
-        beside = self._linear.rehearse(self._run.public)
+        beside = teachers.rehearse(self._run.public)
         beside.learn(means)
         # A Laplace law is stated by its scale b, and deviates by sqrt(2) b.
         laplace = self._settings.noise == "laplace"
