@@ -37,7 +37,7 @@ FOLDERS = {
     "skdpsynth/table": (4084, 32275, 11, 43),
     "skdpsynth/training": (1963, 13510, 11, 33),
     "skdpsynth/utils": (1488, 8852, 10, 29),
-    "tests": (29721, 259815, 116, 0),
+    "tests": (29722, 259821, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
