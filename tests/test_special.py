@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from _releases import flow
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, load
 from skdpsynth.privacy.testing import insecure_randomness
@@ -80,6 +81,27 @@ def test_codes_come_back_with_their_share_and_what_it_depends_on(tmp_path):
     synth.save(tmp_path / "fit")
     again = load(tmp_path / "fit").sample(99, random_state=1)
     pd.testing.assert_frame_equal(again, synth.sample(99, random_state=1))
+
+
+def found_by_few(seed: int, share: float, most: int) -> pd.DataFrame:
+    """Return a table of which nothing is declared, and a target of whole numbers."""
+    rng, where = np.random.default_rng(seed), np.arange(1000) < 1000 * share
+    days = np.datetime64("2020-01-01") + rng.integers(0, 1000, 1000).astype("m8[D]")
+    columns = {
+        "pay": np.where(where, -99999, rng.normal(500, 90, 1000)),
+        "age": np.where(where, 999, rng.integers(18, 80, 1000)),
+        "end": np.where(where, OPEN.to_datetime64(), days),
+        "y": rng.integers(0, most, 1000),
+    }
+    return pd.DataFrame(columns).astype({"end": "M8[s]"})
+
+
+def test_codes_and_targets_of_numbers_follow_from_releases():
+    """Whether there are codes, their shares, and whether the target has classes."""
+    amounts, labels = found_by_few(0, 0.3, 2**20), found_by_few(1, 0.0, 2)
+    synth = IndependentSynthesizer(3.0, target="y", random_state=0)
+    for table, other in ((amounts, labels), (labels, amounts)):
+        assert flow(synth, table, other) == []
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.55])

@@ -176,6 +176,7 @@ def proven(fitted, payer):
             "class labels and counts": 1.0,
             "categories": 1.0,  # a row is counted in one column of them
             "column ranges": math.sqrt(2.0),  # and in two of numbers
+            "unsure ranges": line.sensitivity,  # of one of these, or both, by the noise
             "decimals": math.sqrt(2.0),
             "frequent values": math.sqrt(2.0),
             SUMS: 2.0 * GRID,  # from any vector of a teacher to any other

@@ -323,3 +323,14 @@ def test_quotes_are_looked_for_among_letters(encoding):
     Path("t.csv").write_bytes(b"a|b\n" + pair + b'"|"\n' + b"x|y\n" * 51)
     with pytest.raises(InvalidTableError, match="quotes around whole cells"):
         CsvFile(Path("t.csv"), columns, form=form).read()
+
+
+@pytest.mark.parametrize("n_missing", range(5))
+def test_what_stands_for_a_missing_value_does_so_at_any_share(n_missing, tmp_path):
+    """No other cell has a say in it: none or all of a block, of any kind of column."""
+    path, n_others = tmp_path / "gaps.csv", 4 - n_missing
+    path.write_text("n,name\n" + "-,-\n" * n_missing + "3,c\n" * n_others)
+    for form in (CsvForm(missing=["-"]), CsvForm(missing=["?", "-"])):
+        read = CsvFile(path, COLUMNS, form).read()
+        gaps = [True] * n_missing + [False] * n_others
+        assert read.isna().to_numpy().T.tolist() == [gaps, gaps]

@@ -161,14 +161,19 @@ FAR = st.one_of(st.floats(-1e300, 1e300), st.none())
 @settings(deadline=None, database=None, max_examples=100)
 @given(st.lists(st.tuples(FAR, FAR, FAR), min_size=2, max_size=6))
 def test_what_is_modelled_of_a_row_depends_on_no_other_row(rows):
-    """So a row is in one cell of each column, whatever the others hold."""
-    frame = pd.DataFrame(rows, columns=[*"abc"], dtype=np.float64)
+    """So a row is in one cell of each column, whatever the others hold.
+
+    Times are hours or days apart: by their clock, or not.
+    """
+    numbers = pd.DataFrame(rows, columns=[*"abc"], dtype=np.float64)
+    times = (numbers % 5_000).round().apply(pd.to_datetime, unit="m")
     schema = TableSchema({}, rules=[Ordered([*"abc"])])
-    for column in ready(frame, schema).columns:
-        whole = column.read(frame)
-        apart = [column.read(frame.iloc[[n]]) for n in range(len(frame))]
-        expected = pd.concat(apart).set_axis(whole.index)
-        pd.testing.assert_series_equal(whole, expected, check_exact=True)
+    for frame in (numbers, times):
+        for column in ready(frame, schema).columns:
+            whole = column.read(frame)
+            apart = [column.read(frame.iloc[[n]]) for n in range(len(frame))]
+            expected = pd.concat(apart).set_axis(whole.index)
+            pd.testing.assert_series_equal(whole, expected, check_exact=True)
 
 
 @pytest.mark.usefixtures("frozen_noise")
