@@ -42,14 +42,7 @@ from skdpsynth.measure._shares import LITTLE, N_CELLS, QUARTER, RARE, SURE
 from skdpsynth.measure._steps import Hours, UnsureRanges, has_many_numbers, is_numeric
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-from skdpsynth.schema import (
-    NOTHING_STATED,
-    Boolean,
-    Column,
-    Continuous,
-    Datetime,
-    TableSchema,
-)
+from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
     ColumnDomain,
     ColumnLayout,
@@ -596,14 +589,14 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
     """Yield what columns lost, or may be, by what was released of them."""
     metadata, counts = model.metadata, model.metadata.classes.counts
     found: dict[str, list[str]] = {}
-    clocks = Hours({}, NOTHING_STATED)
+    clocks = Hours({}, TableSchema({}))
     largest = model.marginals[int(counts.argmax())]
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
         if column.original is None:  # it stands for whether others are missing
             continue
         words, beside = _fate(column.kind, marginal.domain)
         if not words and clocks.concerns(column, marginal.domain):
-            words = "" if marginal.domain.hours else _NO_CLOCKS
+            words = "" if getattr(marginal.domain, "hours", ()) else _NO_CLOCKS
         own = column.original is column and column.name not in described
         if not words and own and column.kind == "integer" and j != metadata.measured:
             words = _as_codes(marginal, float(counts.sum()))
