@@ -127,7 +127,6 @@ def _check(args: Args) -> None:
         else:
             findings = schema.check(table.read())
     _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
-    findings["finding"] = findings["finding"].map(_in_flags)
     findings.to_csv(sys.stdout, sep="\t", index=False)
 
 
