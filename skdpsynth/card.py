@@ -126,7 +126,9 @@ def model_card(
 
 def _described(column: Column) -> tuple[str, str]:
     """Return the kind of a column, and what values it may have."""
-    missing = ", or missing" if getattr(column, "nullable", False) else ""
+    beside = [*map(str, map(as_typed, getattr(column, "special", ())))]
+    beside += ["missing"] * getattr(column, "nullable", False)
+    missing = "".join(f", or {value}" for value in beside)
     if isinstance(column, Continuous):
         kind = "whole number" if column.integer else "number"
         if column.of_durations:

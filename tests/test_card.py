@@ -109,3 +109,10 @@ def test_it_is_not_good_for_what_is_poor():
     assert "Shares" not in good
     for words in ("Shares of the values", "no category of 'ill'", "range of 'age'"):
         assert words in bad
+
+
+def test_special_values_are_beside_the_range():
+    spec = Continuous(0, 99, integer=True, nullable=True, special=[-1])
+    rows = pd.DataFrame({"age": pd.array([-1, 40, None] * 30, dtype="Int64")})
+    synth = MarginalSynthesizer(1.0, schema=TableSchema({"age": spec})).fit(rows)
+    assert "| 0 to 99, or -1, or missing |" in str(synth.model_card())

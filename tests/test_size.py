@@ -26,7 +26,7 @@ FOLDERS = {
     "skdpsynth": (1935, 10011, 8, 15),
     "skdpsynth/audit": (2128, 11636, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
-    "skdpsynth/evaluation": (2054, 12862, 6, 5),
+    "skdpsynth/evaluation": (2054, 12867, 6, 5),
     "skdpsynth/model": (1447, 11831, 5, 19),
     "skdpsynth/measure": (6403, 47659, 17, 31),
     "skdpsynth/metrics": (1811, 9632, 7, 28),

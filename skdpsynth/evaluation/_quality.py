@@ -167,7 +167,7 @@ class QualityReport(Document):
                 " .5: the table repeats real rows, as copies do."
             )
         if self.left_out:
-            left = ", ".join(map(str, self.left_out))
+            left = ", ".join(dict.fromkeys(map(str, self.left_out)))
             yield f"Left out, since they tell rows apart or are texts: {left}."
         yield Heading("Columns, the worst first")
         worst = self.columns[["distance", "real"]].head(MOST_SHOWN)

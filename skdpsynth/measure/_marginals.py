@@ -282,9 +282,10 @@ def _without_ends(parts: list[Histogram], cells: Floats, masses: Floats) -> Floa
 
 
 def _noise_at_end(counts: Floats, noise_std: float) -> int:
-    """Count the first bins that together may be noise; all, if none is above it."""
+    """Count the first bins that may be noise, together and alone; all, if all may."""
     stds = noise_std * np.sqrt(np.arange(1, len(counts) + 1))
-    real = np.cumsum(counts) > LIKELY * stds
+    # Negative noise of the others must not hide a bin that surely has rows.
+    real = (np.cumsum(counts) > LIKELY * stds) | (counts > SURE * noise_std)
     return int(real.argmax()) if real.any() else len(counts)
 
 

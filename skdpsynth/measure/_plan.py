@@ -39,7 +39,7 @@ from skdpsynth.measure._allocation import (
 )
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, QUARTER, RARE, SURE
-from skdpsynth.measure._steps import UnsureRanges, has_many_numbers, is_numeric
+from skdpsynth.measure._steps import Hours, UnsureRanges, has_many_numbers, is_numeric
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
@@ -326,6 +326,11 @@ _Remark = tuple[str, list[str]]
 _TEXTS = (
     "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
 )
+# Before a fit and after it.
+_NO_CLOCKS = (
+    "too few rows to measure times of day, which come back evenly spread in {} (make"
+    " the hour a column of its own, or state whole days: unit D)"
+)
 
 
 def _allocated(
@@ -364,6 +369,9 @@ def _allocated(
     if 2 * costs["column ranges"].found_from > n_rows:
         names = ", ".join(_undeclared(discovery, "column ranges"))
         notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
+    if not costs[Hours.name].share:
+        names = ", ".join(_undeclared(discovery, Hours.name))
+        notes += [_NO_CLOCKS.replace("{}", names)] * bool(names)
     rare = ["too few rows for its label to be found"]
     return [
         {
@@ -581,11 +589,14 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
     """Yield what columns lost, or may be, by what was released of them."""
     metadata, counts = model.metadata, model.metadata.classes.counts
     found: dict[str, list[str]] = {}
+    clocks = Hours({}, TableSchema({}))
     largest = model.marginals[int(counts.argmax())]
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
         if column.original is None:  # it stands for whether others are missing
             continue
         words, beside = _fate(column.kind, marginal.domain)
+        if not words and clocks.concerns(column, marginal.domain):
+            words = "" if getattr(marginal.domain, "hours", ()) else _NO_CLOCKS
         own = column.original is column and column.name not in described
         if not words and own and column.kind == "integer" and j != metadata.measured:
             words = _as_codes(marginal, float(counts.sum()))

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import permutations
 from typing import Any, cast
 
 import numpy as np
@@ -155,7 +156,8 @@ _DAY, _YEAR = r"\d\d?([-./])\d\d?", r"(\d\d|\d{4})"
 _LOOK = {
     rf"({_DAY}\2{_YEAR}|\d{{4}}[-./]{_DAY})([ T].*)?": "dates: pd.to_datetime(...), or"
     " Datetime(low, high, format=...) of a CSV file",
-    r"\d*": "codes with leading zeros: Categorical([...]), Identifier() or Text()",
+    r"\d*|[+0]\d[\d /()-]{6,}": "codes with leading zeros or phone numbers:"
+    " Categorical([...]), Identifier() or Text()",
     r"[-+(]?[$€£]?\s*[-+]?\d[\d.,' ]*[%€£)]*": "numbers: pd.to_numeric(...) without"
     ' signs, or Continuous(low, high, format="$%,.2f") of a CSV file',
 }
@@ -325,6 +327,7 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         except (KeyError, InvalidSchemaError, InvalidTableError):
             continue  # it is about a column that a fit refuses
         found += [(None, words, rows)] * (rows > 0)
+    found += _in_order(df, schema)
     if schema.n_rows not in (None, len(df)):
         found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
     # As objects: pandas would read None among names as NaN.
@@ -332,6 +335,26 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     table = table.astype({"rows": "int64"})
     table.attrs["contains_private_statistics"] = True
     return table
+
+
+def _in_order(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, int]]:
+    """Yield times that are never before others, though both are about as late."""
+    times = {}
+    for name, series in df.items():
+        own, kind = schema.columns.get(name), kind_of_dtype(series.dtype)
+        coded = isinstance(own, UNREAD) or bool(getattr(own, "special", ()))
+        if kind and kind[0] == "datetime" and not coded:
+            times[name] = _numbers(series)
+    for (a, first), (b, later) in permutations(times.items(), 2):
+        rows = int((first <= later).sum())
+        ruled = any({a, b} <= {*rule.names} for rule in schema.rules)
+        # Of independent times 20 are in order once in a million tables.
+        if ruled or rows < 20 or (later < first).any() or not (first < later).any():
+            continue
+        # A gap of 300 years is to an open end such as 9999-12-31.
+        if np.nanmin(later) < np.nanmax(first) and np.nanmax(later - first) < 1e16:
+            words = f"never before {a!r}: if it must be so, Ordered([{a!r}, {b!r}])"
+            yield b, words, rows
 
 
 def _in_column(
@@ -369,7 +392,9 @@ def _rare(series: pd.Series) -> Iterator[tuple[str, int]]:
     for pattern, words in _LOOK.items():
         alike = {text for text in texts if re.fullmatch(pattern, text.strip())}
         rows = sum(texts[text] for text in alike)
-        codes = any(text.strip().startswith("0") and len(text) > 1 for text in alike)
+        codes = any(
+            text.strip().startswith(("0", "+")) and len(text) > 1 for text in alike
+        )
         if 2 * rows > counts.total() and (codes or not words.startswith("codes")):
             yield f"texts, categories to a fit, that look like {words}", rows
             if others := counts.total() - rows:

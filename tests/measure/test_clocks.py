@@ -1,6 +1,7 @@
 """Times of day, days of the week, and the share of midnight."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, TableSchema
 from skdpsynth.audit import replay
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Continuous, Datetime
+from skdpsynth.schema import Continuous, Datetime, Ordered
 from skdpsynth.table import FINEST, NumericDomain, domain_from_dict
 
 N = 20_000
@@ -156,3 +157,24 @@ def test_times_of_day_as_texts_are_named_with_a_remedy(form):
     rows = synth.fit(spans).sample(N)["at"]
     assert (rows % pd.Timedelta("1min") == pd.Timedelta(0)).all()
     assert rows.mean() / spans["at"].mean() == pytest.approx(1.0, abs=0.03)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(("n_rows", "unit"), [(300, "min"), (300, "D"), (9_000, "min")])
+def test_times_of_day_that_are_not_measured_are_named(n_rows, unit, ordered):
+    """By `plan`, and at once after a fit; not where they are, or there are none."""
+    day = pd.date_range("2024-01-01", periods=300, unit="s").repeat(n_rows // 300)
+    columns = dict.fromkeys(
+        ["in", "out"], Datetime("2024-01-01", "2025-12-31", unit=unit)
+    )
+    rules = [Ordered(["in", "out"])] if ordered else []
+    synth = IndependentSynthesizer(1.0, schema=TableSchema(columns, rules=rules))
+    table = pd.DataFrame(dict.fromkeys(columns, day + pd.Timedelta("9h")))
+    [note] = synth.plan(dtypes=table.dtypes, n_rows=n_rows)["note"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        synth.fit(table)
+    later = "out minus in" if ordered else "out"
+    named = f"times of day, which come back evenly spread in 'in', '{later}'"
+    told = named in note, any(named in str(each.message) for each in caught)
+    assert told == ((n_rows, unit) == (300, "min"),) * 2

@@ -24,6 +24,7 @@ from skdpsynth.measure._density import (
     fit_masses,
     nearest_distribution,
 )
+from skdpsynth.measure._marginals import _support
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -53,6 +54,16 @@ def test_round_two_looks_where_round_one_saw_rows():
     spec = Continuous(0, 1000, scale="linear", decimals="any")
     synth = fitted({"x": np.linspace(500, 501, 10_000)}, TableSchema({"x": spec}))
     assert synth.sample(10_000)["x"].between(499.5, 501.5).mean() > 0.9
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_bin_that_surely_has_rows_is_not_cut_off(mirrored):
+    """284 rows beyond three bins of noise, after five of negative noise (std 31)."""
+    counts = np.array([900, 400, 300, 20, -10, 284, -12, -30, -50, -40, -30.0])
+    step = -1 if mirrored else 1
+    part = Histogram(np.linspace(0.0, 1.0, len(counts) + 1), counts[::step], 31.0)
+    ends = _support([part])
+    assert ends[::step][1] == (part.edges[4] if mirrored else part.edges[7])
 
 
 def test_a_rare_class_is_not_drawn_from_the_values_of_another():

@@ -19,6 +19,7 @@ from skdpsynth.schema import (
     Continuous,
     Datetime,
     Identifier,
+    Ordered,
     TableSchema,
 )
 
@@ -173,7 +174,10 @@ N = 60
 TEXTS = {
     "dates": [f"{n % 28 + 1:02}.0{n % 9 + 1}.2024" for n in range(N)],
     "dates ": [f"2024-0{n % 9 + 1}-{n % 28 + 1:02} 10:30" for n in range(N)],
-    "codes with leading zeros": [f"{n:07}" for n in range(N)],
+    "codes with leading zeros or phone numbers": [f"{n:07}" for n in range(N)],
+    "codes with leading zeros or phone numbers ": [
+        f"{'+49 ' if n % 2 else '0'}151-{n:07}" for n in range(N)
+    ],
     "numbers": [f"{n * 37:,}.50" for n in range(N)],
     "numbers ": [f"${n}.00" for n in range(N)],
     "numbers  ": [f"{n}%" for n in range(N)],
@@ -209,3 +213,26 @@ def test_a_kind_that_is_stated_of_texts_is_refused_with_what_converts_them(name,
     (code,) = re.findall(r"(pd\.to_\w+\(.*\))[.;]", str(seen.value))
     table["x"] = eval(code, {"pd": pd, "table": table})
     assert synth.fit(table).sample(9)["x"].dtype.kind in "Mif"
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_times_that_are_never_before_others_are_named_with_the_rule(zone):
+    """Not if few rows, ranges apart or an open end make it so, or a rule states it."""
+    rng = np.random.default_rng(0)
+    day = pd.Timestamp("2024-01-01", tz=zone) + pd.to_timedelta(np.arange(60), unit="D")
+    stay = pd.to_timedelta(rng.integers(0, 9, 60), unit="D")
+    table = pd.DataFrame({"in": day, "out": day + stay, "alone": day[::-1]})
+    table["born"] = table["in"] - pd.Timedelta("9000D")
+    end = pd.Timestamp("9999-12-31", tz=zone).as_unit("s")
+    table["until"] = table["out"].dt.as_unit("s").where(table.index % 2 == 0, end)
+    table.loc[::7, "out"] = pd.NaT
+    schema = TableSchema({}, rules=[Ordered(["in", "out"])])
+    [told] = named(TableSchema({}).check(table))
+    assert told == "out never before 'in': if it must be so, Ordered(['in', 'out'])"
+    assert named(schema.check(table)) == named(TableSchema({}).check(table[:15])) == []
+
+
+def named(found):
+    """Return what `check` says of times in an order."""
+    words = found["column"].astype(str) + " " + found["finding"]
+    return [line for line in words if "never before" in line]
