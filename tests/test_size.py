@@ -28,20 +28,20 @@ FOLDERS = {
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2054, 12862, 6, 5),
     "skdpsynth/model": (1447, 11831, 5, 19),
-    "skdpsynth/measure": (6354, 47115, 17, 31),
+    "skdpsynth/measure": (6406, 47675, 17, 31),
     "skdpsynth/metrics": (1811, 9632, 7, 28),
     "skdpsynth/privacy": (3647, 17578, 10, 28),
     "skdpsynth/sampling": (691, 4739, 3, 3),
     "skdpsynth/schema": (2704, 14896, 6, 37),
     "skdpsynth/synthesizers": (2899, 12543, 13, 9),
-    "skdpsynth/table": (4084, 32275, 11, 43),
+    "skdpsynth/table": (4092, 32373, 11, 43),
     "skdpsynth/training": (1963, 13510, 11, 33),
     "skdpsynth/utils": (1488, 8852, 10, 29),
-    "tests": (29684, 259429, 116, 0),
+    "tests": (29718, 259780, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 201  # that are numbers, of modules
+CONSTANTS = 202  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 515  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 41536  # words of docs
