@@ -157,9 +157,7 @@ def estimate(
         ]
         if len(rounds) == 1:
             of_class = [
-                _outer_counts(domains[j], float(sizes[c])) + own
-                if own[-1].thin
-                else own
+                _with_outer(domains[j], own, float(sizes[c]))
                 for j, own in zip(cells, of_class, strict=True)
             ]
         rows = np.maximum(totals, 1.0)
@@ -226,15 +224,20 @@ def _with_frequent(
     return moved
 
 
-def _outer_counts(domain: ColumnDomain, n_rows: float) -> list[Histogram]:
-    """Return what the release of a range says of so many rows beside others."""
+def _with_outer(
+    domain: ColumnDomain, parts: list[Histogram], n_rows: float
+) -> list[Histogram]:
+    """Add what the release of a range says of few rows, if it is of the same table."""
     assert isinstance(domain, NumericDomain)
-    ends, shares = np.array(domain.outer or [(0.0, 0.0)]).T
+    # Sums of sites and tables whose ranges are those of another have one round.
+    if not (domain.outer and parts[-1].thin and len(parts) > 1):
+        return parts
+    ends, shares = np.array(domain.outer).T
     edges = np.array([domain.span(end, math.inf)[0] for end in ends])
     if not (wide := np.diff(edges) > 0).any():
-        return []
+        return parts
     edges = np.append(edges[:-1][wide], edges[-1])
-    return [Histogram(edges, shares[:-1][wide] * n_rows, shares[-1] * n_rows)]
+    return [Histogram(edges, shares[:-1][wide] * n_rows, shares[-1] * n_rows), *parts]
 
 
 def _on_values(domain: NumericDomain, cells: Floats) -> Floats:

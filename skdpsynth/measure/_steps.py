@@ -403,7 +403,7 @@ class Ranges(ColumnStep):
         beyond = (values < low) | (values > high)
         domain = replace(domain, special=tuple(values[real & beyond].tolist()))
         sure = sure and not (beyond & ~real & (of_codes > LIKELY * noise_std)).any()
-        if not dated and counts[zero] > 0.5 * n_rows and has_many_numbers(domain):
+        if not dated and 2 * counts[zero] > n_rows and has_many_numbers(domain):
             shares, std = counts / released.n_rows, noise_std / released.n_rows
             outer, clear = outer_shares(shares, edges, domain.bounds, std)
             domain = replace(domain, outer=outer)

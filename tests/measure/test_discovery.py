@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -17,6 +18,7 @@ from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesi
 from skdpsynth.audit import replay
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import Discovery
+from skdpsynth.measure._marginals import estimate
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import (
@@ -368,6 +370,26 @@ def test_amounts_among_zeros_keep_their_scale(kind):
     assert 1 / 3 < most < 3
 
 
+def test_what_a_range_says_of_few_amounts_is_believed():
+    """Not where there is one round: a sum of sites, or the range of another table."""
+    table = among_zeros("floats", 3000, 0.1, 0)
+    with insecure_randomness(0):
+        own = IndependentSynthesizer(random_state=0).fit(table).measurements_
+    first, *others = own.metadata.domains
+    assert first.outer
+    told = replace(first, outer=((64.0, 0.1), (128.0, 1e-4)))
+
+    def share_within(domain, rounds):
+        [[marginal, *_]] = estimate([domain, *others], own.sizes, rounds, own.cells)
+        values, _ = marginal.decode(np.linspace(0.0005, 0.9995, 1000))
+        return ((values >= 64.0) & (values < 128.0)).mean()
+
+    assert share_within(first, own.rounds) < 0.05
+    assert share_within(told, own.rounds) > 0.08
+    last = [[answers[-1]] for answers in own.rounds]
+    assert share_within(told, last) == share_within(first, last)
+
+
 @pytest.mark.parametrize("share", [0.03, 0.1])
 def test_amounts_that_are_not_found_are_named(share):
     """With too few rows all values may be near 0: then the warning says so."""
@@ -378,6 +400,16 @@ def test_amounts_that_are_not_found_are_named(share):
             drawn = drawn_of(table, seed=seed)
         named = any("range of 'a'" in str(own.message) for own in seen)
         assert named or drawn["a"].max() > 64
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.05, True), (0.3, False)])
+def test_few_amounts_whose_mean_the_noise_may_hide_are_named(share, named):
+    """Of 3,000 rows, 3 draws of the noise, frozen; the range is found each time."""
+    for seed in range(3):
+        table = among_zeros("losses", 3000, share, seed)
+        with insecure_randomness(seed):
+            fitted = IndependentSynthesizer(random_state=0).fit(table)
+        assert fitted.measurements_.metadata.domains[0].guessed == named
 
 
 SCALES = {

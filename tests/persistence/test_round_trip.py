@@ -256,6 +256,8 @@ def test_frequent_values_and_room_come_through_a_file(with_frequent, tmp_path):
         ("frequent", [[math.nan, 0.1]]),
         ("frequent", [[700.0, math.inf]]),
         ("frequent", [["a", 0.1]]),
+        ("outer", [[1.0, 0.1], [1.0, 0.1]]),
+        ("outer", [[1.0, -0.1]]),
         ("remainders", [1.0] * 99 + [-1.0]),
         ("remainders", ["a"] * 100),
         ("weekdays", [1.0] * 7),  # of what are no times

@@ -144,6 +144,7 @@ def test_domains_survive_json():
         CategoryDomain(("a", "b"), True, ordered=True),
         CategoryDomain((1, 2.5, True), False, other=0.25),
         NumericDomain(0.0, 9.0, False, True, False, released=True, guessed=True),
+        NumericDomain(0.0, 9.0, True, False, False, outer=((1, 0.5), (9, 0.1))),
         CategoryDomain((pd.Timestamp("2020-02-29", tz="Europe/Berlin"),), False),
     ):
         again = domain_from_dict(json.loads(json.dumps(domain.to_dict())))
