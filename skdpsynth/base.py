@@ -96,7 +96,7 @@ def _in_full(cls: type) -> str:
 class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta):
     """Base class of all synthesizers.
 
-    A subclass fills in ``_fit``, which trains and returns a `TableModel`;
+    A subclass fills in ``_fit``, which measures or trains, and returns the marginals;
     ``_plan_classes``, which says what a budget allows; and ``_ranks``, which draws
     where synthetic rows stand in the marginals.
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -133,13 +134,17 @@ def test_every_release_is_in_the_ledger_and_in_the_report():
 
 
 @short
-def test_an_answer_that_is_kept_back_ends_the_fit():
+@pytest.mark.parametrize("noise", [None, 0.1])
+def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(noise):
     class Forgetful(AIMSynthesizer):
         def _fit(self, *given):
             model = super()._fit(*given)
             kept = self.measurements_
+            *answers, last = kept
+            if noise is not None:
+                answers.append(replace(last, noise_std=noise * last.noise_std))
             self.measurements_ = Measurements(
-                kept.metadata, kept[:-1], kept.planned_stds, kept.cells
+                kept.metadata, answers, kept.planned_stds, kept.cells
             )
             return model
 

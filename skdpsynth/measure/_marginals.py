@@ -402,7 +402,7 @@ def measure_marginals(
     released: list[Measurement] = []
     classes = ask.classes
 
-    def measure(c: int, query: Marginals, mu: float) -> Measurement:
+    def ask_class(c: int, query: Marginals, mu: float) -> Measurement:
         """Release an answer of a class, with its number of rows if one is declared."""
         if classes.noise_stds[c] == 0:
             spread = sum(1.0 - 1.0 / max(n, 1) for n in query.n_cells)
@@ -415,7 +415,7 @@ def measure_marginals(
     if again is not None:
         for c, query in enumerate(again):
             query = Marginals(domains, query.columns, query.opened)
-            measure(c, query, float(mus[c]))
+            ask_class(c, query, float(mus[c]))
         return released, {}
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
@@ -432,7 +432,7 @@ def measure_marginals(
         n_bins = int(np.clip(clear, *COARSE_BINS))
         edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
         query = Marginals(domains, tuple(continuous), edges, coarse=True)
-        rounds[c].append(measure(c, query, mu))
+        rounds[c].append(ask_class(c, query, mu))
     coarse: list[dict[int, Histogram]] = [
         histograms(answers[0], size) if answers else {}
         for answers, size in zip(rounds, known_sizes(classes, rounds), strict=True)
@@ -466,7 +466,7 @@ def measure_marginals(
             clear = rows / max(2.0 * noise_std, 1.0)
             n_own = int(np.clip(clear, COARSE_BINS[0], n_bins))
             edges[j] = _quantile_edges(cdfs[c][j], cells[j], n_own)
-        measure(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
+        ask_class(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
     return released, cells
 
 

@@ -139,7 +139,7 @@ def choose_table_bins(
 def _two_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
-    """Measure tables of two columns in every class that can afford them, and in all."""
+    """Measure tables of two columns: of several classes together, then of each."""
     given = known, plans, ask, *choose_table_bins(known, plans)
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
     having = having_pairs(every, ask.classes)
@@ -160,11 +160,11 @@ def _choose_pairs(
     shares: Sequence[Floats],
     positions: Sequence[int],
 ) -> Pairs:
-    """Choose the pairs whose tables are measured of some classes: all, if unplanned.
+    """Choose the pairs whose tables are measured of some classes: all if none chooses.
 
     Of a wide table, or of few rows, those of a target that is a number, and those that
     differ most from what independent columns would have, beyond the noise that their
-    tables would get, which have nine times as much of the squared mu. `bins`, and their
+    tables would get, on which nine times the squared mu is spent. `bins`, and their
     `shares` of each class, were released before.
     """
     plan, target = plans[positions[0]], known.metadata.measured
@@ -249,7 +249,7 @@ def _related_columns(
 def _again(
     known: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
-    """Ask the queries of another table, but for marginals, which were asked."""
+    """Ask the queries of a design again, but for its marginals, which were asked."""
     scopes, n_columns = design.metadata.classes.scopes, len(known.metadata.domains)
     kinds, answers = [*QUERIES], []
     for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):

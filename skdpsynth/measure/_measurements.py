@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -374,12 +373,15 @@ class Measurements:
         ReservationError
             If the report charges other answers.
         """
-        answers = [(o.query.name, scope_words(o.scope), o.mu) for o in self]
+        answers = [
+            (o.query.name, scope_words(o.scope), o.mu, o.noise_std / o.query.unit)
+            for o in self
+        ]
         names = {name for name, *_ in answers}
-        lines = [(e.name, e.scope, e.mu_total) for e in report.entries]
+        lines = [(e.name, e.scope, e.mu_total, e.noise_std) for e in report.entries]
         charged = sorted(line for line in lines if line[0] in names)
         same = len(charged) == len(answers) and all(
-            ours[:2] == theirs[:2] and math.isclose(ours[2], theirs[2])
+            ours[:2] == theirs[:2] and np.allclose(ours[2:], theirs[2:], rtol=1e-9)
             for ours, theirs in zip(sorted(answers), charged, strict=True)
         )
         if not same:

@@ -60,7 +60,7 @@ class Query(ABC):
     dtype: ClassVar[str] = "float64"  # of an answer
     name: str  # in the ledger
     sensitivity: float  # by how much a row moves what is released (L2), in its units
-    unit: float  # what one unit of the release is in an answer
+    unit: float  # rows (of moments: covariance) per released whole number
     shape: tuple[int, ...]  # of an answer
     sets: Ints  # columns of each table, if they are several
 
@@ -160,7 +160,7 @@ class Measurement:
         The class whose rows were asked and are charged; None for all rows.
     """
 
-    query: Any  # of the kind that who asks for it knows
+    query: Any  # a Query; callers know which class
     values: NDArray[Any]
     noise_std: float
     mu: float
@@ -186,8 +186,8 @@ def measure_query(
         query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
     )
     values = query.release(rows.map(query.codes), reservation)
-    noise_std, of_unit = reservation.noise_std, mu * reservation.rows_per_unit
-    return Measurement(query, values, noise_std * query.unit, of_unit, scope)
+    noise_std, mu_of_unit = reservation.noise_std, mu * reservation.rows_per_unit
+    return Measurement(query, values, noise_std * query.unit, mu_of_unit, scope)
 
 
 class Ask(NamedTuple):
@@ -208,7 +208,7 @@ class Ask(NamedTuple):
         return rows, scopes[positions[0]] if len(positions) == 1 else None
 
     def release(self, query: Query, mu: float, *positions: int) -> Measurement:
-        """Release the answer of some classes together."""
+        """Release the answer of a class, or of several; then every row is charged."""
         rows, scope = self.of(*positions)
         return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
 
@@ -383,7 +383,7 @@ class Triples(Query):
 
 
 class Histograms(Query):
-    """Tables in whose codes a row has one cell each, of `sizes` cells."""
+    """Several tables, of `sizes` cells each; a row is in one cell of each."""
 
     sizes: list[int]
 

@@ -159,7 +159,7 @@ def _last_round(site: Measurements) -> list[Measurement]:
     By kind and class; of several to one kind of query in their order.
     """
     kinds, scopes = [*QUERIES], [None, *site.metadata.classes.scopes]
-    last = [own for own in site if own.query.name != "coarse marginals"]
+    last = [own for own in site if not getattr(own.query, "coarse", False)]
     last.sort(key=lambda o: (kinds.index(o.query.kind), scopes.index(o.scope)))
     return last
 

@@ -480,7 +480,7 @@ def noisy_votes(counts: Ints, n_teachers: int, reservation: Reservation) -> Bool
 
 # Norm of a row of whole numbers, whose second moments are released, at most.
 LENGTH = 2**12
-# Half of the squared norm of the products of a row: those above the diagonal.
+# Products above the diagonal have at most half the squared norm of all, LENGTH**4.
 MOMENTS_SENSITIVITY = LENGTH**2 / math.sqrt(2.0)
 
 

@@ -236,8 +236,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
                 " public."
             )
         if self.use_unlabelled:
-            known = measure_unlabelled(rows, metadata, plans, accountant)
-            metadata, plans = known
+            given = rows, metadata, plans, accountant
+            metadata, plans = measure_unlabelled(*given)
         measured = measure(rows, metadata, plans, accountant, self.design)
         return self._fit_generator(measured, seed, self._device())
 

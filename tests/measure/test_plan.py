@@ -47,6 +47,7 @@ SCHEMAS = {
 }
 
 
+@pytest.mark.usefixtures("frozen_noise")  # else columns may be asked again
 @pytest.mark.parametrize(
     ("name", "label"),
     [*product(SCHEMAS, ["text"]), ("nothing", "integer"), ("nothing", "boolean")],
