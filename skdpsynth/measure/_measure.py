@@ -160,7 +160,7 @@ def _choose_pairs(
     shares: Sequence[Floats],
     positions: Sequence[int],
 ) -> Pairs:
-    """Choose the pairs whose tables are measured of some classes: all if none chooses.
+    """Choose the pairs of columns to measure; all, if the plan has no `choice`.
 
     Of a wide table, or of few rows, those of a target that is a number, and those that
     differ most from what independent columns would have, beyond the noise that their
