@@ -37,7 +37,7 @@ FOLDERS = {
     "skdpsynth/table": (4092, 32373, 11, 43),
     "skdpsynth/training": (1963, 13510, 11, 33),
     "skdpsynth/utils": (1488, 8852, 10, 29),
-    "tests": (29330, 259640, 116, 0),
+    "tests": (29331, 259679, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
