@@ -143,7 +143,7 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
 
 
 def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
-    """Say how numbers are written, None where there are none; and which are none."""
+    """Return how numbers are written, None where none is; and which are none."""
 
     def some(pattern: str) -> bool:
         return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
