@@ -35,16 +35,16 @@ FOLDERS = {
     "skdpsynth/schema": (2728, 15138, 6, 36),
     "skdpsynth/synthesizers": (2897, 12525, 13, 9),
     "skdpsynth/table": (4092, 32373, 11, 43),
-    "skdpsynth/training": (1963, 13510, 11, 33),
+    "skdpsynth/training": (1959, 13507, 11, 33),
     "skdpsynth/utils": (1488, 8852, 10, 29),
-    "tests": (29331, 259679, 116, 0),
+    "tests": (29331, 259677, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 202  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 518  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41532  # words of docs
+DOCS = 41540  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -229,7 +229,7 @@ class GPATESynthesizer(ClassGAN):
         vectors = teachers.mean_gradients(generated)
         released = gaussian_sum(vectors, clip, run.reservation)  # lines 9-13
         # Not in the paper: teachers of generated rows, to compare with.
-        beside = teachers.rehearse(run.public)
+        beside, of_rows = teachers.rehearse(run.public)
         beside.learn(means)
         told = told_by_sum(
             torch.from_numpy(released / training.n_teachers),
@@ -238,7 +238,7 @@ class GPATESynthesizer(ClassGAN):
             torch.from_numpy(beside.mean_gradients(generated)).double(),
             clip,
         )
-        real.add(told, beside.mean_features)
+        real.add(told, of_rows)
         move_means(generator, real, self._generator_steps)
 
     def _votes(self, run: ClassRun, teachers: TeacherEnsemble) -> None:

@@ -106,7 +106,7 @@ class VotePlayer:
         if isinstance(teachers, TeacherEnsemble):
             self.student.add(seen, told)
             return
-        beside = teachers.rehearse(self._run.public)
+        beside, of_rows = teachers.rehearse(self._run.public)
         beside.learn(means)
         # A Laplace law is stated by its scale b, and deviates by sqrt(2) b.
         laplace = self._settings.noise == "laplace"
@@ -117,7 +117,7 @@ class VotePlayer:
             training.noise_std * (math.sqrt(2.0) if laplace else 1.0),
             beside.logits(generated).double(),
         )
-        self._real.add(read, beside.mean_features)
+        self._real.add(read, of_rows)
 
     def learn(self) -> None:
         """Train the student on released labels, and the generator against it.

@@ -143,24 +143,19 @@ class LinearTeachers(TeacherRows):
         self._means = torch.cat(parts)
         self._weights = torch.zeros_like(self._means)
 
-    @property
-    def mean_features(self) -> Tensor:
-        """Return the mean features of the rows that all teachers have read."""
-        return self._means[self._has_rows].double().mean(0)
-
     def learn(self, generated: Tensor) -> None:
         """Take the step of all teachers, by public mean features of generated rows."""
         weights = GAIN * (self._means - generated.to(self._means))
         self._weights = weights.where(self._has_rows[:, None], 0.0)
 
-    def rehearse(self, public: torch.Generator) -> LinearTeachers:
-        """Return teachers of generated rows, as many for each: public."""
+    def rehearse(self, public: torch.Generator) -> tuple[LinearTeachers, Tensor]:
+        """Return teachers of generated rows, and what these have on average: public."""
         generator, n_teachers = self._generator, min(self._n_teachers, BATCH)
         # Of so many rows a teacher reads hardly any twice.
         each = min(self._n_rows / self._n_teachers, 4.0 * _READ)
         rows = generator.rows(generator.draw(max(int(each * n_teachers), 1)))
         seed = int(torch.randint(2**31, (), generator=public))
-        return LinearTeachers(
+        beside = LinearTeachers(
             rows.cpu().numpy(),
             n_teachers,
             generator,
@@ -168,6 +163,7 @@ class LinearTeachers(TeacherRows):
             rng=np.random.Generator(np.random.PCG64(seed)),
             device=self._device,
         )
+        return beside, beside._means[beside._has_rows].double().mean(0)
 
     def logits(self, rows: Tensor) -> Tensor:
         """Return every teacher's log odds of "real" for public rows; 0 without rows."""

@@ -30,7 +30,7 @@ def told_of(trainer, rows, kind, *, noise_std=0.0, seed=0):
     rng = np.random.default_rng(seed)
     given = rows, N_TEACHERS, trainer, len(rows)
     teachers = LinearTeachers(*given, rng=rng, device=CPU)
-    beside = teachers.rehearse(torch.Generator().manual_seed(seed))
+    beside, of_rows = teachers.rehearse(torch.Generator().manual_seed(seed))
     generated = mean_of(trainer)
     for some in (teachers, beside):
         some.learn(generated)
@@ -43,13 +43,13 @@ def told_of(trainer, rows, kind, *, noise_std=0.0, seed=0):
         mean += noise_std * torch.from_numpy(rng.standard_normal(trainer.n_features))
         public_ones = torch.from_numpy(beside.mean_gradients(asked)).double()
         told = told_by_sum(mean, N_TEACHERS, noise_std, public_ones, clip)
-        return told, beside.mean_features
+        return told, of_rows
     asked = trainer.rows(trainer.draw(20_000))
     votes = (teachers.logits(asked) > 0).sum(0).double()
     votes += noise_std * torch.from_numpy(rng.standard_normal(len(asked)))
     given = (votes > N_TEACHERS / 2).double(), trainer.features(asked).double()
     told = told_by_labels(*given, N_TEACHERS, noise_std, beside.logits(asked).double())
-    return told, beside.mean_features
+    return told, of_rows
 
 
 @pytest.mark.parametrize(
