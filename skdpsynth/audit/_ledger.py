@@ -202,8 +202,8 @@ def audit_ledger(
     2. Two fits with frozen secrets, without and with the canary, answered with the
        releases of that fit. All three make the same. The canary moves each by at most
        its sensitivity, and those of one class alone beside those that are charged to
-       all rows. The fitted objects are equal, sample the same rows and
-       report the same: what they know of the canary they know by the releases.
+       all rows. The fitted objects are equal, sample the same rows and report the
+       same: what they know of the canary they know by the releases.
 
     Releases that the fit makes in threads of its own are not observed, which is itself
     a finding.
