@@ -167,7 +167,7 @@ class QualityReport(Document):
         )
         yield _grid("score", self.scores.index, scores)
         if self.pos_label is not None:
-            yield f"The label that is predicted against the other is {self.pos_label!r}."
+            yield f"Predicted against the other: {self.pos_label!r}."
         if self.repeated:
             yield (
                 "The c2st is below .5 by more than its error. That is not better than"
