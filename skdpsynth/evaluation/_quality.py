@@ -291,7 +291,7 @@ def quality_report(
         halves = [half.reindex(columns=real.columns) for half in parts]
         # What it warns of is not of the synthetic table.
         with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
-            of_real = _compared(*halves, target, False, n_jobs, pos_label=label)
+            of_real = _compared(halves[0], halves[1], target, False, n_jobs, (), label)
         report.scores["real"] = of_real.scores["synthetic"]
         report.scores.loc["copies", "real"] = equal_rows(real, synthetic)[1]
         report.columns["real"] = of_real.columns["distance"]
