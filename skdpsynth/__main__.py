@@ -7,6 +7,8 @@ heavy is imported by the command that needs it, so that ``--help`` is fast.
 from __future__ import annotations
 
 import argparse
+import ast
+import json
 import logging
 import os
 import re
@@ -14,7 +16,7 @@ import sys
 import textwrap
 import warnings
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,12 +72,20 @@ _IN_PYTHON = {
     " makes one.",
     r"anew by to_json": "anew by 'skdpsynth schema'",
     r"\bplan\(\) shows": "'skdpsynth plan' shows",
-    r"\bCategorical\(\[\.\.\.\]\)": '{"kind": "categorical", "categories": [...]}',
-    r"\bIdentifier\(\)": '{"kind": "identifier"}',
-    r"\bText\(\)": '{"kind": "text"}',
+    r"\bspecial=": '"special": ',
+    r"privacy_unit='(.*?)', max_rows_per_unit=": r'"privacy_unit": "\1",'
+    ' "max_rows_per_unit": ',
+    r"\b(integer|nullable)=True": r'"\1": true',
+    r"\bpd\.to_\w+\(\.\.\.\)": "write them plainly",
     r"leave out unit\b": "leave out --unit",
     r"add overwrite=True": "add --force",
 }
+
+# A column or a rule as code, whose texts may have brackets.
+_CODE = re.compile(
+    r"(?<!')\b(Continuous|Categorical|Boolean|Datetime|Identifier|Text|Ordered|Derived|"
+    r"SumOf)\((?:[^()'\"]|'[^']*'|\"[^\"]*\")*\)"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,6 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
+    from skdpsynth.schema import asked_of_persons
+
     stated = _read_schema(args)
     table = _table(args, args.table, stated)
     if is_csv(args.table):
@@ -107,7 +119,11 @@ def _schema(args: Args) -> None:
         if text.count('"kind"') == 1:
             _say("there is one column only: if the file has more, name the --sep")
     else:
-        text = skdpsynth.TableSchema.template(table.read(rows=0), form="json")
+        frame = table.read(rows=0)
+        text = skdpsynth.TableSchema.template(frame, form="json")
+        for name in frame:  # whose values are not read
+            if asked := asked_of_persons(name, [2]):
+                _say(f"column {name!r}: {_in_flags(asked)}")
     if args.output == _STDOUT:
         print(text, end="")
     else:
@@ -127,7 +143,8 @@ def _check(args: Args) -> None:
         else:
             findings = schema.check(table.read())
     _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
-    findings.to_csv(sys.stdout, sep="\t", index=False)
+    findings["finding"] = findings["finding"].map(_in_flags)
+    findings.to_csv(sys.stdout, sep="\t", index=False, quotechar="`")
 
 
 def _plan(args: Args) -> None:
@@ -348,8 +365,8 @@ def _found(table: CsvFile, schema: TableSchema) -> tuple[TableSchema, str]:
     from skdpsynth.table.csv_kinds import found_kinds
 
     schema, template, hints = found_kinds(table, schema)
-    for hint in hints:
-        _say(f"column {hint}")
+    for name, hint in hints.items():
+        _say(f"column {name!r}: {_in_flags(hint)}")
     return schema, template
 
 
@@ -383,9 +400,28 @@ def _show_warning(message: object, category: type, *_: object, **__: object) -> 
 
 def _in_flags(words: str) -> str:
     """Return a message in flags and JSON where it speaks of Python."""
+    words = _CODE.sub(_in_json, words)
     for pattern, replacement in _IN_PYTHON.items():
         words = re.sub(pattern, replacement, words)
     return words
+
+
+def _in_json(code: re.Match[str]) -> str:
+    """Return a column or a rule that is written as code as in the file of a schema."""
+    from skdpsynth import schema
+
+    def value(node: ast.expr) -> Any:  # noqa: ANN401 - dots for what is a name
+        with suppress(ValueError):
+            return ast.literal_eval(node)
+        return ...
+
+    stated, kind = ast.parse(code[0]).body[0].value, getattr(schema, code[1])  # type: ignore[attr-defined]
+    tag = {"rule" if issubclass(kind, schema.Rule) else "kind": kind.tag}
+    names = (item.name for item in fields(kind))
+    given = [*zip(names, stated.args, strict=False)]
+    given += [(option.arg, option.value) for option in stated.keywords]
+    data = tag | {name: value(node) for name, node in given}
+    return json.dumps(data, default=lambda _: "...").replace('"..."', "...")
 
 
 def _say(words: str) -> None:
