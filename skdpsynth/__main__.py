@@ -109,8 +109,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
-    from skdpsynth.schema import asked_of_persons
-
     stated = _read_schema(args)
     table = _table(args, args.table, stated)
     if is_csv(args.table):
@@ -119,11 +117,7 @@ def _schema(args: Args) -> None:
         if text.count('"kind"') == 1:
             _say("there is one column only: if the file has more, name the --sep")
     else:
-        frame = table.read(rows=0)
-        text = skdpsynth.TableSchema.template(frame, form="json")
-        for name in frame:  # whose values are not read
-            if asked := asked_of_persons(name, [2]):
-                _say(f"column {name!r}: {_in_flags(asked)}")
+        text = skdpsynth.TableSchema.template(table.read(rows=0), form="json")
     if args.output == _STDOUT:
         print(text, end="")
     else:
@@ -410,18 +404,16 @@ def _in_json(code: re.Match[str]) -> str:
     """Return a column or a rule that is written as code as in the file of a schema."""
     from skdpsynth import schema
 
-    def value(node: ast.expr) -> Any:  # noqa: ANN401 - dots for what is a name
-        with suppress(ValueError):
-            return ast.literal_eval(node)
-        return ...
-
-    stated, kind = ast.parse(code[0]).body[0].value, getattr(schema, code[1])  # type: ignore[attr-defined]
-    tag = {"rule" if issubclass(kind, schema.Rule) else "kind": kind.tag}
-    names = (item.name for item in fields(kind))
-    given = [*zip(names, stated.args, strict=False)]
-    given += [(option.arg, option.value) for option in stated.keywords]
-    data = tag | {name: value(node) for name, node in given}
-    return json.dumps(data, default=lambda _: "...").replace('"..."', "...")
+    kind = getattr(schema, code[1])
+    data = {"rule" if issubclass(kind, schema.Rule) else "kind": kind.tag}
+    with suppress(SyntaxError, ValueError):  # or it stays as it is
+        stated: Any = ast.parse(code[0], mode="eval").body
+        given = {part.arg: part.value for part in stated.keywords}
+        names = (item.name for item in fields(kind))
+        for name, own in (dict(zip(names, stated.args, strict=False)) | given).items():
+            data[name] = ... if isinstance(own, ast.Name) else ast.literal_eval(own)
+        return json.dumps(data, default=lambda _: "...").replace('"..."', "...")
+    return code[0]
 
 
 def _say(words: str) -> None:
@@ -510,7 +502,10 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--sep": {"help": "between cells of CSV files; by default as in the first line"},
     "--encoding": {"default": "utf-8", "help": "of CSV files, such as cp1252"},
-    "--na-values": {"metavar": "TEXT", "help": "what stands for missing too", **_MANY},
+    "--na-values": {
+        **{"metavar": "TEXT", **_MANY},
+        "help": "what stands for missing too; sample writes the first for all",
+    },
     "--decimal": {"default": ".", "help": "mark of decimals in CSV files, such as ,"},
     "--thousands": {"help": "mark between thousands in CSV files, such as ."},
     "--date-format": {

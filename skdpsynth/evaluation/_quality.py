@@ -31,7 +31,6 @@ from skdpsynth.metrics import (
     is_measurement,
     least_area,
     marginal_fidelity,
-    positive_label,
     split_rows,
     tstr_scores,
     without_identifiers,
@@ -89,9 +88,6 @@ class QualityReport(Document):
         Columns that tell rows apart, and texts: they were not looked at.
     repeated : bool, default=False
         Whether "c2st" is below .5 by more than its error: rows repeat real ones.
-    pos_label : label, default=None
-        The one that is predicted, as in `tstr_scores`; None for all, for numbers, and
-        if no synthetic row has it.
 
     See Also
     --------
@@ -110,7 +106,6 @@ class QualityReport(Document):
     tstr: pd.DataFrame | None
     left_out: tuple[Hashable, ...]
     repeated: bool = False
-    pos_label: Any = None
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the distance of every pair of columns, and of each column by itself.
@@ -166,8 +161,8 @@ class QualityReport(Document):
             meaning=[_MEANING[name] for name in self.scores.index]
         )
         yield _grid("score", self.scores.index, scores)
-        if self.pos_label is not None:
-            yield f"Predicted against the other: {self.pos_label!r}."
+        if (label := _scored_label(self)) is not None:
+            yield f"Predicted against the other: {label!r}."
         if self.repeated:
             yield (
                 "The c2st is below .5 by more than its error. That is not better than"
@@ -204,6 +199,10 @@ class QualityReport(Document):
 
 _SHARES = ["synthetic", "real", "independent"]
 _HEADINGS = {"real": "real rows", "independent": "if independent"}
+
+
+def _scored_label(report: QualityReport) -> Any:  # noqa: ANN401 - any label
+    return None if report.tstr is None else report.tstr.attrs["pos_label"]
 
 
 def _key(name: Hashable) -> Hashable:
@@ -281,17 +280,15 @@ def quality_report(
     if target is None and schema is not None:
         target = schema.target
     real, synthetic, left_out = _readable(real, synthetic, schema, target)
-    label = None
-    if target is not None and target in real.columns:
-        label = positive_label(real[target].dropna())
-    report = _compared(real, synthetic, target, panel, n_jobs, left_out, label)
+    report = _compared(real, synthetic, target, panel, n_jobs, left_out)
     if len(real) >= 2 * LEAST_ROWS:
         _LOG.info("One half of the real rows is compared with the other")
         parts = split_rows(real, target, -(-len(real) // 2), "halves")
         halves = [half.reindex(columns=real.columns) for half in parts]
         # What it warns of is not of the synthetic table.
         with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
-            of_real = _compared(halves[0], halves[1], target, False, n_jobs, (), label)
+            how: Any = {"pos_label": _scored_label(report)}
+            of_real = _compared(halves[0], halves[1], target, False, n_jobs, **how)
         report.scores["real"] = of_real.scores["synthetic"]
         report.scores.loc["copies", "real"] = equal_rows(real, synthetic)[1]
         report.columns["real"] = of_real.columns["distance"]
@@ -408,8 +405,6 @@ def _compared(
         _LOG.info("Models that predict %r are trained: %d", target, len(chosen))
         how: dict[str, Any] = {"target": target, "pos_label": pos_label}
         tstr = tstr_scores(*complete, classifiers=chosen, n_jobs=n_jobs, **how)
-        if pos_label not in {*complete[0][target]}:
-            pos_label = None  # of a real row, which is not told
         figures |= tstr.loc[boosting].to_dict()
     pairs = pd.Series(dtype=float)
     relations = pd.DataFrame(columns=["first", "second", *_SHARES, "relation"])
@@ -437,4 +432,4 @@ def _compared(
     for table in (scores, columns, pairs, relations):
         table.attrs["contains_private_statistics"] = True
     found = scores, columns, pairs, relations, tstr
-    return QualityReport(*found, left_out, repeated, pos_label)
+    return QualityReport(*found, left_out, repeated)

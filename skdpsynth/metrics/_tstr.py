@@ -70,7 +70,7 @@ def tstr_scores(
         in the unit of the target), by regressor. The scores are computed from real
         rows and are not differentially private:
         ``attrs["contains_private_statistics"]`` is True. ``attrs["pos_label"]`` is the
-        label that is scored, None for all.
+        label that is scored; None for all, and where no synthetic row has it.
 
     Raises
     ------
@@ -124,7 +124,9 @@ def tstr_scores(
     score = _scorer(labels, classifiers, pos_label, n_jobs)
     scores = score(tables["synthetic"], tables["test"], "B")
     scores.attrs["contains_private_statistics"] = True
-    scores.attrs["pos_label"] = positive_label(labels, pos_label)
+    label = positive_label(labels, pos_label)  # of a real row alone it is not told
+    told = label in {*tables["synthetic"][target]}
+    scores.attrs["pos_label"] = label if told else None
     return scores
 
 

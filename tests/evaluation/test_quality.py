@@ -83,7 +83,7 @@ def test_the_label_is_told_that_is_scored(bad):
     assert f"Predicted against the other: {rarer!r}." in str(bad)
     with pytest.warns(DegradedResultWarning, match="one label only"):
         report = quality_report(REAL, BAD.assign(label=other), target="label")
-    assert report.pos_label is None
+    assert report.tstr.attrs["pos_label"] is None
     assert "Predicted" not in str(report)
 
 
