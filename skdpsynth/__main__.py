@@ -112,7 +112,7 @@ def _schema(args: Args) -> None:
     stated = _read_schema(args)
     table = _table(args, args.table, stated)
     if is_csv(args.table):
-        text = _found(table, stated)[1]
+        text = _found(table, stated, ask=stated.privacy_unit is None)[1]
         _say("kinds were found by looking at values: correct what is not public")
         if text.count('"kind"') == 1:
             _say("there is one column only: if the file has more, name the --sep")
@@ -354,11 +354,13 @@ def _table(args: Args, path: Path, schema: TableSchema) -> Any:  # noqa: ANN401
     return CsvFile(path, schema.kinds, form, args.drop)
 
 
-def _found(table: CsvFile, schema: TableSchema) -> tuple[TableSchema, str]:
+def _found(
+    table: CsvFile, schema: TableSchema, *, ask: bool = False
+) -> tuple[TableSchema, str]:
     """Find the kinds of columns that nobody states, and say what is odd in them."""
     from skdpsynth.table.csv_kinds import found_kinds
 
-    schema, template, hints = found_kinds(table, schema)
+    schema, template, hints = found_kinds(table, schema, ask=ask)
     for name, hint in hints.items():
         _say(f"column {name!r}: {_in_flags(hint)}")
     return schema, template

@@ -161,7 +161,7 @@ class QualityReport(Document):
             meaning=[_MEANING[name] for name in self.scores.index]
         )
         yield _grid("score", self.scores.index, scores)
-        if (label := _scored_label(self)) is not None:
+        if (label := getattr(self.tstr, "attrs", {}).get("pos_label")) is not None:
             yield f"Predicted against the other: {label!r}."
         if self.repeated:
             yield (
@@ -199,10 +199,6 @@ class QualityReport(Document):
 
 _SHARES = ["synthetic", "real", "independent"]
 _HEADINGS = {"real": "real rows", "independent": "if independent"}
-
-
-def _scored_label(report: QualityReport) -> Any:  # noqa: ANN401 - any label
-    return None if report.tstr is None else report.tstr.attrs["pos_label"]
 
 
 def _key(name: Hashable) -> Hashable:
@@ -287,7 +283,7 @@ def quality_report(
         halves = [half.reindex(columns=real.columns) for half in parts]
         # What it warns of is not of the synthetic table.
         with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
-            how: Any = {"pos_label": _scored_label(report)}
+            how: Any = {"pos_label": getattr(report.tstr, "attrs", {}).get("pos_label")}
             of_real = _compared(halves[0], halves[1], target, False, n_jobs, **how)
         report.scores["real"] = of_real.scores["synthetic"]
         report.scores.loc["copies", "real"] = equal_rows(real, synthetic)[1]

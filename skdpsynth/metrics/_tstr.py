@@ -69,8 +69,8 @@ def tstr_scores(
         `test` gets, and below it is worse) and `rmse` (root of the mean squared error,
         in the unit of the target), by regressor. The scores are computed from real
         rows and are not differentially private:
-        ``attrs["contains_private_statistics"]`` is True. ``attrs["pos_label"]`` is the
-        label that is scored; None for all, and where no synthetic row has it.
+        ``attrs["contains_private_statistics"]`` is True; ``attrs["pos_label"]`` is the
+        label, if it is one and a synthetic row has it.
 
     Raises
     ------

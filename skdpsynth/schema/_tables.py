@@ -167,11 +167,12 @@ _LOOK = {
 def asked_of_persons(name: Hashable, counts: Any) -> str:  # noqa: ANN401 - an array
     """Ask whether values, each of so many rows, are persons; "" where they are not."""
     named = re.search(r"(?i:\b|_)(?i:id|nr|no)$|[a-z]I[dD]$", str(name))
-    mean = sum(counts) / max(len(counts), 1)
-    several = len(counts) > FEW_NUMBERS and 1.5 < mean < 10 and max(counts) < 5 * mean
+    n, most = len(counts), max(counts, default=0)
+    # Ages or codes are fewer, and some amounts have many more rows than others.
+    alike = n > FEW_NUMBERS and 2 * n <= sum(counts) and most * most <= n
     unit = f"privacy_unit={name!r}, max_rows_per_unit=..."
-    asked = several or (named and mean > 1.02)
-    return f"if these are persons with several rows each: {unit}" if asked else ""
+    asked = f"if these are persons with several rows each: {unit}"
+    return asked if alike or (named and most > 1) else ""
 
 
 def _has_many(whole: pd.Series) -> bool:

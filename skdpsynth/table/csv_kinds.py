@@ -74,7 +74,7 @@ def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
     cells, table, found = file.cells(file.names), {}, []
     for name in file.names:
         column, own = kinds[name], cells[name]
-        if column.tag == "categorical" and "persons" not in hints.get(name, "persons"):
+        if column.tag == "categorical" and name in hints:
             found.append((name, hints[name], len(own)))
         table[name], refused = typed_cells(own, column, file.form)
         if refused.any():
@@ -91,9 +91,12 @@ def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
 
 
 def found_kinds(
-    file: CsvFile, given: TableSchema = NOTHING_STATED
+    file: CsvFile, given: TableSchema = NOTHING_STATED, *, ask: bool = False
 ) -> tuple[TableSchema, str, dict[str, str]]:
-    """Add columns that nobody states to a schema; also as a template, and hints."""
+    """Add columns that nobody states to a schema; also as a template, and hints.
+
+    With `ask` they ask for persons with several rows.
+    """
     data, hints = given.to_dict(), dict[str, str]()
     names = [name for name in file.names if name not in file.columns]
     cells = file.cells(names)
@@ -102,7 +105,7 @@ def found_kinds(
         if name == UNNAMED.format(0):  # of rows, as pandas and R write them
             kind, hint = {"kind": "identifier"}, "taken for the numbers of rows"
         data["columns"].append([name, kind])
-        if given.privacy_unit is None and {"categories", "integer"} & kind.keys():
+        if ask and {"categories", "integer"} & kind.keys():
             counts = pc.value_counts(cells[name].drop_null()).field(1).to_pylist()
             hint = hint or asked_of_persons(name, counts)
         hints |= {name: hint} if hint else {}
