@@ -79,9 +79,9 @@ class Stated:
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        return self.code()
+        return self._code()
 
-    def code(self, *, blank: bool = False) -> str:
+    def _code(self, *, blank: bool = False) -> str:
         """Return code that makes it; with blanks for what it must state."""
         parts = []
         for item in fields(self):  # type: ignore[arg-type]

@@ -490,8 +490,8 @@ class TableSchema(Stated):
         if self.rules:
             rules = "".join(f"        {rule!r},\n" for rule in self.rules)
             options.append(f"rules=[\n{rules}    ]")
-        code = {name: column.code() for name, column in self.columns.items()}
-        code |= {name: blank.code(blank=True) for name, blank in self.blanks.items()}
+        code = {name: column._code() for name, column in self.columns.items()}
+        code |= {name: blank._code(blank=True) for name, blank in self.blanks.items()}
         return schema_code(code, options)
 
     @property
