@@ -7,6 +7,8 @@ heavy is imported by the command that needs it, so that ``--help`` is fast.
 from __future__ import annotations
 
 import argparse
+import ast
+import json
 import logging
 import os
 import re
@@ -14,7 +16,7 @@ import sys
 import textwrap
 import warnings
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,12 +72,20 @@ _IN_PYTHON = {
     " makes one.",
     r"anew by to_json": "anew by 'skdpsynth schema'",
     r"\bplan\(\) shows": "'skdpsynth plan' shows",
-    r"\bCategorical\(\[\.\.\.\]\)": '{"kind": "categorical", "categories": [...]}',
-    r"\bIdentifier\(\)": '{"kind": "identifier"}',
-    r"\bText\(\)": '{"kind": "text"}',
+    r"\bspecial=": '"special": ',
+    r"privacy_unit='(.*?)', max_rows_per_unit=": r'"privacy_unit": "\1",'
+    ' "max_rows_per_unit": ',
+    r"\b(integer|nullable)=True": r'"\1": true',
+    r"\bpd\.to_\w+\(\.\.\.\)": "write them plainly",
     r"leave out unit\b": "leave out --unit",
     r"add overwrite=True": "add --force",
 }
+
+# A column or a rule as code, whose texts may have brackets.
+_CODE = re.compile(
+    r"(?<!')\b(Continuous|Categorical|Boolean|Datetime|Identifier|Text|Ordered|Derived|"
+    r"SumOf)\((?:[^()'\"]|'[^']*'|\"[^\"]*\")*\)"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -102,7 +112,7 @@ def _schema(args: Args) -> None:
     stated = _read_schema(args)
     table = _table(args, args.table, stated)
     if is_csv(args.table):
-        text = _found(table, stated)[1]
+        text = _found(table, stated, ask=stated.privacy_unit is None)[1]
         _say("kinds were found by looking at values: correct what is not public")
         if text.count('"kind"') == 1:
             _say("there is one column only: if the file has more, name the --sep")
@@ -127,7 +137,8 @@ def _check(args: Args) -> None:
         else:
             findings = schema.check(table.read())
     _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
-    findings.to_csv(sys.stdout, sep="\t", index=False)
+    findings["finding"] = findings["finding"].map(_in_flags)
+    findings.to_csv(sys.stdout, sep="\t", index=False, quotechar="`")
 
 
 def _plan(args: Args) -> None:
@@ -343,13 +354,15 @@ def _table(args: Args, path: Path, schema: TableSchema) -> Any:  # noqa: ANN401
     return CsvFile(path, schema.kinds, form, args.drop)
 
 
-def _found(table: CsvFile, schema: TableSchema) -> tuple[TableSchema, str]:
+def _found(
+    table: CsvFile, schema: TableSchema, *, ask: bool = False
+) -> tuple[TableSchema, str]:
     """Find the kinds of columns that nobody states, and say what is odd in them."""
     from skdpsynth.table.csv_kinds import found_kinds
 
-    schema, template, hints = found_kinds(table, schema)
-    for hint in hints:
-        _say(f"column {hint}")
+    schema, template, hints = found_kinds(table, schema, ask=ask)
+    for name, hint in hints.items():
+        _say(f"column {name!r}: {_in_flags(hint)}")
     return schema, template
 
 
@@ -383,9 +396,26 @@ def _show_warning(message: object, category: type, *_: object, **__: object) -> 
 
 def _in_flags(words: str) -> str:
     """Return a message in flags and JSON where it speaks of Python."""
+    words = _CODE.sub(_in_json, words)
     for pattern, replacement in _IN_PYTHON.items():
         words = re.sub(pattern, replacement, words)
     return words
+
+
+def _in_json(code: re.Match[str]) -> str:
+    """Return a column or a rule that is written as code as in the file of a schema."""
+    from skdpsynth import schema
+
+    kind = getattr(schema, code[1])
+    data = {"rule" if issubclass(kind, schema.Rule) else "kind": kind.tag}
+    with suppress(SyntaxError, ValueError):  # or it stays as it is
+        stated: Any = ast.parse(code[0], mode="eval").body
+        given = {part.arg: part.value for part in stated.keywords}
+        names = (item.name for item in fields(kind))
+        for name, own in (dict(zip(names, stated.args, strict=False)) | given).items():
+            data[name] = ... if isinstance(own, ast.Name) else ast.literal_eval(own)
+        return json.dumps(data, default=lambda _: "...").replace('"..."', "...")
+    return code[0]
 
 
 def _say(words: str) -> None:
@@ -474,7 +504,10 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--sep": {"help": "between cells of CSV files; by default as in the first line"},
     "--encoding": {"default": "utf-8", "help": "of CSV files, such as cp1252"},
-    "--na-values": {"metavar": "TEXT", "help": "what stands for missing too", **_MANY},
+    "--na-values": {
+        **{"metavar": "TEXT", **_MANY},
+        "help": "what stands for missing too; sample writes the first for all",
+    },
     "--decimal": {"default": ".", "help": "mark of decimals in CSV files, such as ,"},
     "--thousands": {"help": "mark between thousands in CSV files, such as ."},
     "--date-format": {

@@ -328,6 +328,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             self.schema_,
             metadata.classes,
             plans,
+            names=[column.name for column in metadata.layout.columns],
             dependent=self._dependent and len(metadata.columns) > 1,
         )
 

@@ -8,7 +8,7 @@ released, so it is as public as the generator is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from skdpsynth.measure import Allocation
 from skdpsynth.privacy import PrivacyReport, scope_words
@@ -16,6 +16,7 @@ from skdpsynth.schema import (
     Boolean,
     Categorical,
     Column,
+    Computed,
     Continuous,
     Datetime,
     Identifier,
@@ -61,14 +62,23 @@ def model_card(
     classes: Classes,
     plans: Sequence[Allocation],
     *,
+    names: Sequence[Hashable],
     dependent: bool,
 ) -> Document:
     """Write the card of a fit, from what is public; without `plans` if none are known.
 
-    `dependent` tells whether it learnt how columns depend on each other.
+    `names` are those of all columns; `dependent` tells whether it learnt how columns
+    depend on each other.
     """
     good, bad = _uses(plans if dependent else (), plans)
-    columns = [(str(n), *_described(column)) for n, column in schema.columns.items()]
+    found = {name: _described(column) for name, column in schema.columns.items()}
+    if schema.privacy_unit is not None:
+        found[schema.privacy_unit] = "identifier", "made up; tells whom to protect"
+    for rule in schema.rules:
+        if isinstance(rule, Computed):
+            found[rule.names[0]] = "computed", rule.words
+    nothing = "category", "none was found"
+    columns = [(str(name), *found.get(name, nothing)) for name in names]
     n_rows = f"The real table has about {classes.counts.sum():,.0f} rows"
     counts = zip(classes.scopes, classes.counts, strict=True)
     sizes = [f"{scope_words(scope)}: about {count:,.0f}" for scope, count in counts]

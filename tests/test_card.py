@@ -9,12 +9,20 @@ import pytest
 import skdpsynth
 from skdpsynth import (
     GPATESynthesizer,
+    IndependentSynthesizer,
     MarginalSynthesizer,
     TableSchema,
     combine_measurements,
 )
 from skdpsynth.privacy import GRID
-from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, Text
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Derived,
+    Identifier,
+    Text,
+)
 
 RNG = np.random.default_rng(0)
 AGES = np.clip(RNG.gamma(6.0, 9.0, 3_000), 0, 99).round().astype(int)
@@ -109,6 +117,25 @@ def test_it_is_not_good_for_what_is_poor():
     assert "Shares" not in good
     for words in ("Shares of the values", "no category of 'ill'", "range of 'age'"):
         assert words in bad
+
+
+def test_every_column_stands_in_it():
+    """Also those that are computed, of which nothing was found, and the unit."""
+    table = TABLE[["old", "ill"]].assign(age=AGES, who=range(3_000), twice=2 * AGES)
+    table["note"] = table["who"].astype(str)
+    rules, unit = [Derived("twice", "age + age")], {"privacy_unit": "who"}
+    schema = TableSchema({}, rules=rules, max_rows_per_unit=1, **unit)
+    synth = IndependentSynthesizer(1.0, schema=schema).fit(table)
+    text = unpadded(synth.model_card())
+    found = re.findall(r"^\| (\S+) \| [\w ]+ \| .*", text, re.MULTILINE)
+    assert found[1 : 1 + table.shape[1]] == [*table]
+    assert f"with {table.shape[1]} columns" in text
+    for line in (
+        "| twice | computed | age + age |",
+        "| who | identifier | made up; tells whom to protect |",
+        "| note | category | none was found |",
+    ):
+        assert line in text
 
 
 def test_special_values_are_beside_the_range():

@@ -18,7 +18,15 @@ from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy import epsilon_for
-from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Derived,
+    Identifier,
+    Ordered,
+)
 from skdpsynth.table.csv_files import CsvFile, CsvForm
 from skdpsynth.utils.containers import from_arrow
 
@@ -238,10 +246,12 @@ def test_a_csv_file_is_checked_as_it_is(capsys):
 @pytest.mark.parametrize("name", COLUMNS)
 def test_no_message_holds_a_value_of_the_table(name, capsys):
     """A canary where something else was declared, in every command that reads rows."""
+    write_cells()
+    shutil.copy("t.csv", "public.csv")
     write_cells(**{name: f"canary {CANARY}"})
     assert main(["check", "t.csv", "--schema", "s.json"]) == 0
     main(["fit", "t.csv", "--schema", "s.json", *FAST, "-o", "m"])
-    main(["evaluate", "--synthetic", "t.csv", "--test", "t.csv", "--target", name])
+    main(["evaluate", "--synthetic", "public.csv", "--test", "t.csv", "--target", name])
     main(["plan", "t.csv", "--schema", "s.json", *FAST, "--rows", "50"])
     main(["fit", "t.csv", "--target", "x", *FAST, "--infer-dtypes", "-o", "k"])
     Path("broken.csv").write_text(f'a,b\n1,2\n"{CANARY},3\n{CANARY},1,1,1')
@@ -289,6 +299,29 @@ def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
     )
 
 
+@pytest.mark.parametrize(
+    "stated",
+    [
+        Continuous(0, 5, decimals=1, special=[-1.5]),
+        Continuous("0D", "30D", unit="D"),
+        Categorical(["it's", "(b)"], nullable=True),
+        Boolean(true="yes", false="no"),
+        Datetime("2020-01-01", "2021-01-31", format="%d.%m.%Y"),
+        Identifier(),
+        Ordered(["a (m)", "b"], strict=True),
+        Derived("los", "`out (d)` - inn", unit="D"),
+    ],
+)
+def test_what_is_to_be_stated_is_shown_as_schemas_have_it(stated):
+    words = __main__._in_flags(f"if so: {stated!r}; or special=[...]")
+    line = words.removeprefix("if so: ").removesuffix('; or "special": [...]')
+    parts = {"columns": [["x", json.loads(line)]]}
+    if "rule" in line:
+        parts = {"columns": [], "rules": [json.loads(line)]}
+    schema = TableSchema.from_dict(parts)
+    assert stated in [*schema.columns.values(), *schema.rules]
+
+
 def test_help_is_fast():
     """As a process of its own: no heavy library is imported for it."""
     command = [sys.executable, "-X", "importtime", "-m", "skdpsynth", "fit", "--help"]
@@ -322,7 +355,7 @@ def test_the_default_is_that_of_the_other_pages():
 def test_errors_are_one_line(words, message, capsys):
     error = failed(capsys, *words)
     assert message in error
-    assert "{" not in error
+    assert "={" not in error
 
 
 @pytest.mark.parametrize(
@@ -392,12 +425,15 @@ def test_a_unit_is_named_on_the_command_line(capsys):
     assert plans[0] != plans[1]
     assert "give both" in failed(capsys, "fit", *words, *unit[:2], "-o", "m")
     assert main(["fit", *words, *unit, "-o", "m"]) == 0
+    fit = ["fit", "visits.csv", "--infer-dtypes", *FAST, "-o", "k"]
+    for command, asks in ((["schema", "visits.csv"], True), (fit, False)):
+        assert main(command) == 0  # a fit reads no cell for that
+        said = '"privacy_unit": "who", "max_rows_per_unit": ...'
+        assert (said in capsys.readouterr().err) == asks
     report = " ".join(done(capsys, "report", "m").split())  # without its line breaks
     assert "all rows of one who, of which at most 2 are used" in report
     assert main(["sample", "m", "-n", "50", "--unit", "-o", "s.csv"]) == 0
     assert not pd.read_csv("s.csv")["who"].is_unique
-    assert main(["fit", "visits.csv", "--infer-dtypes", *FAST, "-o", "k"]) == 0
-    capsys.readouterr()
     sample = ["sample", "k", "-n", "50", "--unit", "-o", "t.csv"]
     assert "or leave out --unit" in failed(capsys, *sample)
 

@@ -35,6 +35,7 @@ from skdpsynth.metrics import (
     column_fidelity,
     is_measurement,
     named_by_class,
+    positive_label,
     resolve_classifiers,
     synthetic_ranking_agreement,
     tstr_scores,
@@ -170,6 +171,7 @@ def compare_synthesizers(
     train, test = from_arrow(train), from_arrow(test)
     checked = check_tables(target, train=train, test=test)["test"]
     measured = is_measurement(checked[target], pos_label)
+    pos_label = positive_label(checked[target], pos_label)  # in all tables the same
     if classifiers is None and not measured:
         classifiers = list(CLASSIFIERS)
     resolve_classifiers(classifiers, REGRESSORS if measured else CLASSIFIERS)

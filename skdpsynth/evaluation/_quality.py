@@ -161,6 +161,8 @@ class QualityReport(Document):
             meaning=[_MEANING[name] for name in self.scores.index]
         )
         yield _grid("score", self.scores.index, scores)
+        if (label := getattr(self.tstr, "attrs", {}).get("pos_label")) is not None:
+            yield f"Predicted against the other: {label!r}."
         if self.repeated:
             yield (
                 "The c2st is below .5 by more than its error. That is not better than"
@@ -281,7 +283,8 @@ def quality_report(
         halves = [half.reindex(columns=real.columns) for half in parts]
         # What it warns of is not of the synthetic table.
         with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
-            of_real = _compared(halves[0], halves[1], target, False, n_jobs)
+            how: Any = {"pos_label": getattr(report.tstr, "attrs", {}).get("pos_label")}
+            of_real = _compared(halves[0], halves[1], target, False, n_jobs, **how)
         report.scores["real"] = of_real.scores["synthetic"]
         report.scores.loc["copies", "real"] = equal_rows(real, synthetic)[1]
         report.columns["real"] = of_real.columns["distance"]
@@ -380,6 +383,7 @@ def _compared(
     panel: bool,
     n_jobs: int | None,
     left_out: tuple[Hashable, ...] = (),
+    pos_label: Any = None,  # noqa: ANN401 - any label
 ) -> QualityReport:
     """Score one table against another, without what real rows get."""
     figures: dict[str, float] = {}
@@ -395,7 +399,8 @@ def _compared(
         boosting, all_of_them = LEADING[number], REGRESSORS if number else CLASSIFIERS
         chosen = list(all_of_them) if panel else [boosting]
         _LOG.info("Models that predict %r are trained: %d", target, len(chosen))
-        tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
+        how: dict[str, Any] = {"target": target, "pos_label": pos_label}
+        tstr = tstr_scores(*complete, classifiers=chosen, n_jobs=n_jobs, **how)
         figures |= tstr.loc[boosting].to_dict()
     pairs = pd.Series(dtype=float)
     relations = pd.DataFrame(columns=["first", "second", *_SHARES, "relation"])

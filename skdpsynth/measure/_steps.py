@@ -564,7 +564,7 @@ class Resolutions(ColumnStep):
             place = likely if amounts else tens
             known = few and (amounts or finer[tens] <= most[tens])
             known &= place < len(counts) - 1
-        if not known:
+        if not known or (column.kind == "timedelta" and domain.step is not None):
             return domain
         if timed:
             return in_units(column, domain, [*SECONDS_OF.values()][place])

@@ -41,6 +41,7 @@ from skdpsynth.metrics._ranking import (
 )
 from skdpsynth.metrics._relations import broken_relations
 from skdpsynth.metrics._tstr import (
+    positive_label as positive_label,
     setting_scores as setting_scores,  # until 0.5
     synthetic_only_scores as synthetic_only_scores,
     tstr_scores,

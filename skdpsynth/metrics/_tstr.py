@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -52,9 +53,9 @@ def tstr_scores(
         "HistGradientBoosting". None means all twelve. For a measurement own regressors,
         or names out of the five of Notes, and None means all five.
     pos_label : object, default=None
-        Label to score against all others. None means the last of the two labels of
-        `test` in sorted order, and with more labels the mean over all labels, each
-        against the rest. A measurement has none.
+        Label to score against all others. None means, of two labels, True, 1 beside 0,
+        or else the rarer one of `test`; and of more the mean over all, each against the
+        rest. A measurement has none.
     n_jobs : int or None, default=None
         Classifiers trained at the same time, as in joblib.
 
@@ -68,7 +69,8 @@ def tstr_scores(
         `test` gets, and below it is worse) and `rmse` (root of the mean squared error,
         in the unit of the target), by regressor. The scores are computed from real
         rows and are not differentially private:
-        ``attrs["contains_private_statistics"]`` is True.
+        ``attrs["contains_private_statistics"]`` is True; ``attrs["pos_label"]`` is the
+        label, if it is one and a synthetic row has it.
 
     Raises
     ------
@@ -118,9 +120,13 @@ def tstr_scores(
     (['GaussianNB', 'mean'], ['auroc', 'auprc'])
     """
     tables = _learnable(check_tables(target, test=test, synthetic=synthetic), target)
-    score = _scorer(tables["test"][target], classifiers, pos_label, n_jobs)
+    labels = tables["test"][target]
+    score = _scorer(labels, classifiers, pos_label, n_jobs)
     scores = score(tables["synthetic"], tables["test"], "B")
     scores.attrs["contains_private_statistics"] = True
+    label = positive_label(labels, pos_label)  # of a real row alone it is not told
+    told = label in {*tables["synthetic"][target]}
+    scores.attrs["pos_label"] = label if told else None
     return scores
 
 
@@ -186,6 +192,17 @@ def _learnable(
     return tables
 
 
+def positive_label(column: pd.Series, given: object = None) -> Any:  # noqa: ANN401
+    """Return which label is scored: the one given, or of two the one to be found."""
+    if is_measurement(column, given) or given is not None:
+        return given
+    counts = column.astype(object).value_counts()
+    labels = sorted(counts.index, key=str, reverse=True)
+    if len(labels) != 2:
+        return None
+    return labels[0] if {*labels} == {0, 1} else min(labels, key=counts.get)
+
+
 def _scorer(
     column: pd.Series,
     classifiers: Classifiers,
@@ -195,7 +212,7 @@ def _scorer(
     of: str = "test",
 ) -> Scorer:
     """Return how tables are scored: by what their target is in one of them."""
-    labels = None
+    labels, pos_label = None, positive_label(column, pos_label)
     if not is_measurement(column, pos_label):
         with suppress(TypeError):  # its words may hold a label
             labels = sorted(column.astype(object).unique())
@@ -216,8 +233,6 @@ def _scorer(
                 f"{type(pos_label).__name__} that is none of them instead."
             )
         labels = [pos_label]
-    elif labels and len(labels) == 2:
-        labels = labels[1:]
     return partial(
         score_panel,
         target=column.name,

@@ -49,6 +49,7 @@ from skdpsynth.schema._table_schema import (
     to_text as to_text,
 )
 from skdpsynth.schema._tables import (
+    asked_of_persons as asked_of_persons,
     check_dtype as check_dtype,
     check_objects as check_objects,
     column_kind as column_kind,

@@ -79,10 +79,16 @@ class Stated:
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
+        return self._code()
+
+    def _code(self, *, blank: bool = False) -> str:
+        """Return code that makes it; with blanks for what it must state."""
         parts = []
         for item in fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
-            if not item.kw_only:
+            if not item.kw_only and blank:
+                parts.append("...")
+            elif not item.kw_only:
                 value = list(value) if isinstance(value, tuple) else as_typed(value)
                 parts.append(repr(value))
             elif value != item.default:

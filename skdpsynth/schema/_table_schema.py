@@ -218,7 +218,8 @@ def _column_from_dict(data: Json) -> tuple[Column, bool]:
         return _part_from_dict(data, "kind"), False
     _check_names(data, ["kind"], sorted(known))
     zone = "Z" if "%z" in (data.get("format") or "") else ""
-    nothing = f"1970-01-01T00{zone}" if kind is Datetime else 0
+    nothing: Any = "0D" if data.get("unit") else 0
+    nothing = f"1970-01-01T00{zone}" if kind is Datetime else nothing
     stated = {"categories": (), "low": nothing, "high": nothing}
     stated |= {name: own for name, own in data.items() if own is not None}
     nullable = stated.get("nullable", True)
@@ -489,7 +490,9 @@ class TableSchema(Stated):
         if self.rules:
             rules = "".join(f"        {rule!r},\n" for rule in self.rules)
             options.append(f"rules=[\n{rules}    ]")
-        return schema_code({k: repr(v) for k, v in self.columns.items()}, options)
+        code = {name: column._code() for name, column in self.columns.items()}
+        code |= {name: blank._code(blank=True) for name, blank in self.blanks.items()}
+        return schema_code(code, options)
 
     @property
     def kinds(self) -> dict[Hashable, Column]:

@@ -159,8 +159,20 @@ _LOOK = {
     r"\d*|[+0]\d[\d /()-]{6,}": "codes with leading zeros or phone numbers:"
     " Categorical([...]), Identifier() or Text()",
     r"[-+(]?[$€£]?\s*[-+]?\d[\d.,' ]*[%€£)]*": "numbers: pd.to_numeric(...) without"
-    ' signs, or Continuous(low, high, format="$%,.2f") of a CSV file',
+    " signs, brackets and decimal commas, or Continuous(low, high, format=...) of a CSV"
+    " file without brackets",
 }
+
+
+def asked_of_persons(name: Hashable, counts: Any) -> str:  # noqa: ANN401 - an array
+    """Ask whether values, each of so many rows, are persons; "" where they are not."""
+    named = re.search(r"(?i:\b|_)(?i:id|nr|no)$|[a-z]I[dD]$", str(name))
+    n, most = len(counts), max(counts, default=0)
+    # Ages or codes are fewer, and some amounts have many more rows than others.
+    alike = n > FEW_NUMBERS and 2 * n <= sum(counts) and most * most <= n
+    unit = f"privacy_unit={name!r}, max_rows_per_unit=..."
+    asked = f"if these are persons with several rows each: {unit}"
+    return asked if alike or (named and most > 1) else ""
 
 
 def _has_many(whole: pd.Series) -> bool:
@@ -243,7 +255,7 @@ def check_dtype(
             hint = f" Texts become times by pd.to_datetime({table}{form})."
         if isinstance(described, Continuous) and kind == "categorical":
             bare = f"{table}.str.replace(r'[$€£%,\\s]', '', regex=True)"
-            hint = f" Texts become numbers by pd.to_numeric({bare}); with"
+            hint = f" Texts as $1,200.5 become numbers by pd.to_numeric({bare}); with"
             hint += " errors='coerce' others become missing."
         raise InvalidSchemaError(
             f"The schema describes column {name!r} as {type(described).__name__}, but"
@@ -375,6 +387,10 @@ def _in_column(
         elif kind == "integer" and name == schema.target and _has_many(series):
             words = "a target of many whole numbers, which are its classes:"
             yield f"{words} a measurement is Continuous(low, high)", len(series)
+        if unit is None and kind in ("categorical", "integer"):
+            counts = series[~is_missing(series)].astype(object).value_counts()
+            if words := asked_of_persons(name, counts):
+                yield words, len(series)
     most = schema.max_rows_per_unit if is_unit else None
     pairs = _in_rows(series, kind, described, most)
     yield from ((words, rows) for words, rows in pairs if rows)
@@ -471,8 +487,8 @@ def _in_rows(
     elif isinstance(described, Identifier):
         present = present.map(str) if is_object(present.dtype) else present
         repeated = present.duplicated(keep=False)
-        words = "identifier of several rows: if it identifies persons, it should be the"
-        yield f"{words} privacy_unit", int(repeated.sum())
+        words = f"privacy_unit={series.name!r}, max_rows_per_unit=..."
+        yield f"identifier of several rows, if of persons: {words}", int(repeated.sum())
 
 
 def _clipped(where: str, values: Any) -> tuple[str, int]:  # noqa: ANN401 - an array

@@ -552,6 +552,8 @@ def with_stated(
         return in_units(column, domain, SECONDS_OF[spec.unit])
     if not isinstance(spec, Continuous):
         return domain
+    if spec.unit is not None:
+        domain = domain.with_unit(SECONDS_OF[spec.unit])
     if spec.scale != "auto":
         log, quantile = spec.scale == "log", spec.scale == "quantile"
         domain = replace(domain, log=log, quantile=quantile)

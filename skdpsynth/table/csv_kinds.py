@@ -6,6 +6,7 @@ whose kinds and forms of writing are public.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Hashable, Mapping
@@ -24,6 +25,7 @@ from skdpsynth.schema import (
     Continuous,
     Datetime,
     TableSchema,
+    asked_of_persons,
     to_text,
 )
 from skdpsynth.table.csv_files import (
@@ -67,10 +69,13 @@ _MOST_WHOLE = 1e18  # of whole numbers that 64 bits hold, and no codes
 
 def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
     """Do what `TableSchema.check` does; also count the cells that a fit refuses."""
-    kinds = {**found_kinds(file)[0].kinds, **file.columns}
+    read, _, hints = found_kinds(replace(file, columns=schema.columns))
+    kinds = {**read.kinds, **file.columns}
     cells, table, found = file.cells(file.names), {}, []
     for name in file.names:
         column, own = kinds[name], cells[name]
+        if column.tag == "categorical" and name in hints:
+            found.append((name, hints[name], len(own)))
         table[name], refused = typed_cells(own, column, file.form)
         if refused.any():
             what = _NONE_OF.get(table[name].dtype.kind, "no number")
@@ -86,10 +91,13 @@ def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
 
 
 def found_kinds(
-    file: CsvFile, given: TableSchema = NOTHING_STATED
-) -> tuple[TableSchema, str, list[str]]:
-    """Add columns that nobody states to a schema; also as a template, and hints."""
-    data, hints = given.to_dict(), []
+    file: CsvFile, given: TableSchema = NOTHING_STATED, *, ask: bool = False
+) -> tuple[TableSchema, str, dict[str, str]]:
+    """Add columns that nobody states to a schema; also as a template, and hints.
+
+    With `ask` they ask for persons with several rows.
+    """
+    data, hints = given.to_dict(), dict[str, str]()
     names = [name for name in file.names if name not in file.columns]
     cells = file.cells(names)
     for name in names:
@@ -97,7 +105,10 @@ def found_kinds(
         if name == UNNAMED.format(0):  # of rows, as pandas and R write them
             kind, hint = {"kind": "identifier"}, "taken for the numbers of rows"
         data["columns"].append([name, kind])
-        hints += [f"{name!r}: {hint}"] * bool(hint)
+        if ask and {"categories", "integer"} & kind.keys():
+            counts = pc.value_counts(cells[name].drop_null()).field(1).to_pylist()
+            hint = hint or asked_of_persons(name, counts)
+        hints |= {name: hint} if hint else {}
     text = to_text(data)
     return TableSchema.from_json(text), text, hints
 
@@ -124,14 +135,17 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
         if own.keys() == {true, false} and len(texts) == len(own):
             words = {"true": own[true], "false": own[false]}
             return {"kind": "boolean", **nullable, **words}, ""
-    hint = ""
-    for how in (form, replace(form, decimal=",", thousands=None)):
+    other, remedies = "." if form.decimal == "," else ",", []
+    forms = {"": form, "decimal": replace(form, decimal=other, thousands=None)}
+    for flag, how in (forms | {"thousands": replace(form, thousands=other)}).items():
         number, odd = _as_numbers(texts, how)
         if number is not None and few(odd):
-            if how == form:
-                kind = {"kind": "continuous", **ends, **number}
+            kind = {"kind": "continuous", **ends, **number}
+            if not flag:
                 return kind, _remedy(texts.filter(odd))
-            hint = "if these are numbers, add --decimal , or --thousands ,"
+            line = json.dumps(kind, ensure_ascii=False)
+            remedies.append(f"--{flag}={other} and {line}")
+    hint = f"if these are numbers: {', or '.join(remedies)}" * bool(remedies)
     found = _as_times(texts, form, few)
     if len(found) == 1:
         ((time, odd),) = found.items()

@@ -77,6 +77,16 @@ def test_the_worst_come_first(bad):
     assert text.count("covered by no epsilon") == 1
 
 
+def test_the_label_is_told_that_is_scored(bad):
+    """If a synthetic row has it: of real rows alone it would be a private value."""
+    other, rarer = REAL["label"].value_counts().index
+    assert f"Predicted against the other: {rarer!r}." in str(bad)
+    with pytest.warns(DegradedResultWarning, match="one label only"):
+        report = quality_report(REAL, BAD.assign(label=other), target="label")
+    assert report.tstr.attrs["pos_label"] is None
+    assert "Predicted" not in str(report)
+
+
 def test_a_table_that_repeats_real_rows_is_named(bad):
     """Of copies and of rows drawn from them; other real rows are not equal."""
     assert not bad.repeated

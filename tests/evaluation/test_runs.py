@@ -95,7 +95,7 @@ def test_what_determines_a_run_is_in_its_key(resume, stubs, tables, monkeypatch)
         {"classifiers": ["DecisionTreeClassifier"]},
         {"sampling_strategy": "balanced"},
         {"random_state": 1},
-        {"pos_label": "no"},
+        {"pos_label": "yes"},
         {"synthesizers": {"blind": stubs["Blind"](target="noise")}},
         {"synthesizers": {"renamed": stubs["Blind"]()}},
     ):

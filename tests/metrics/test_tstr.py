@@ -325,3 +325,27 @@ def test_rare_categories_are_one():
     scores = tstr_scores(train, test, **options)
     pd.testing.assert_frame_equal(tstr_scores(*merged, **options), scores)
     assert scores.loc["mean", "auroc"] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({True: 9, False: 3}, True),
+        ({0: 3, 1: 9}, 1),
+        ({0.0: 3, 1.0: 9}, 1.0),
+        ({1: 3, 2: 9}, 1),
+        ({"no": 9, "yes": 3}, "yes"),
+        ({"ja": 3, "nein": 9}, "ja"),
+        ({"no": 6, "yes": 6}, "yes"),
+        ({"a": 3, "b": 3, "c": 6}, None),
+    ],
+)
+def test_the_label_that_is_scored_is_the_one_to_be_found(counts, expected):
+    """Whichever the synthetic table has more of; the scores are those of naming it."""
+    y = pd.Series([label for label, n in counts.items() for _ in range(n)])
+    rows = pd.DataFrame({"x": np.arange(len(y)) % 4, "y": y})
+    how = {"target": "y", "classifiers": ["GaussianNB"]}
+    found = tstr_scores(rows.groupby("y").head(3), rows, **how)
+    assert found.attrs["pos_label"] == expected
+    named = tstr_scores(rows.groupby("y").head(3), rows, **how, pos_label=expected)
+    pd.testing.assert_frame_equal(found, named)

@@ -106,6 +106,21 @@ def test_columns_of_only_one_side():
     assert absent == [(name, "no such column: fit refuses", 2) for name in "wy"]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_persons_with_several_rows_are_asked_for(whole):
+    """Of numbers and texts with about 3 rows each, or by name; not once stated."""
+    rng = np.random.default_rng(0)
+    who = np.repeat(rng.permutation(400), 3) + 10**6
+    visits = pd.DataFrame({"p": who, "patientId": who % 30, "covid": who % 30})
+    visits["case_id"], visits["age"] = range(1200), rng.integers(0, 90, 1200)
+    visits = visits if whole else visits.astype(str)
+    found = TableSchema({}).check(visits)
+    asked = found["finding"].str.contains("privacy_unit=")
+    assert found["column"][asked].tolist() == ["p", "patientId"]
+    stated = TableSchema({}, privacy_unit="p", max_rows_per_unit=3)
+    assert not stated.check(visits)["finding"].str.contains("privacy_unit=").any()
+
+
 def test_counts_are_compared():
     table = pd.DataFrame({"y": ["u"] * 3 + ["v"] * 2})
     columns = {"y": Categorical(["u", "v"])}

@@ -555,11 +555,19 @@ def test_what_is_stated_beside_blanks_survives_a_file():
         ["zip", {"kind": "categorical", "categories": None, "nullable": False}],
         ["ill", {"kind": "boolean", "nullable": None}],
         ["day", {"kind": "datetime", "low": None, "high": None, "format": "%d.%m.%y"}],
+        ["stay", {"kind": "continuous", "low": None, "high": None, "unit": "D"}],
     ]
     text = json.dumps({"schema_version": 1, "columns": columns})
     schema = TableSchema.from_json(text)
     again = TableSchema.from_json(schema.to_json())
-    assert len(again.blanks) == 4
+    assert len(again.blanks) == 5
+    assert repr(again).split("\n")[2:-2] == [
+        "        'weight': Continuous(..., ..., nullable=True, decimals=2),",
+        "        'zip': Categorical(...),",
+        "        'ill': Boolean(nullable=True),",
+        "        'day': Datetime(..., ..., nullable=True, format='%d.%m.%y'),",
+        "        'stay': Continuous(..., ..., nullable=True, unit='D'),",
+    ]
     assert again.blanks == schema.blanks
     assert not again.columns
     # Beside what else is stated values may be missing, since nobody says otherwise.

@@ -229,6 +229,7 @@ STATED = {
     "decimals": (NUMBER | {"decimals": 1}, lambda v: v == v.round(1)),
     "whole": (NUMBER | {"integer": True}, lambda v: v == v.round()),
     "unit": ({"kind": "datetime", "unit": "D"}, lambda v: v == v.dt.floor("D")),
+    "duration": (NUMBER | {"unit": "D"}, lambda v: v == v.dt.floor("D")),
     "missing": (NUMBER | {"nullable": False}, pd.Series.notna),
     "text": (TEXT | {"nullable": False}, pd.Series.notna),
 }
@@ -240,8 +241,9 @@ def test_what_is_stated_beside_blanks_is_kept(name):
     described, holds = STATED[name]
     rng, n = np.random.default_rng(0), 400
     values = pd.Series(rng.lognormal(3, 1, n), name="v")
-    if name in ("unit", "text"):
-        kinds = {"unit": pd.Timestamp("2020") + pd.to_timedelta(values, unit="h")}
+    if name in ("unit", "duration", "text"):
+        hours = pd.to_timedelta(values, unit="h")
+        kinds = {"unit": pd.Timestamp("2020") + hours, "duration": hours}
         values = kinds.get(name, pd.Series(rng.choice(["a", "b"], n), name="v"))
     if described.get("nullable") is False:
         values[rng.random(n) < 0.5] = None

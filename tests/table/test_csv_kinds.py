@@ -109,10 +109,10 @@ def test_a_few_texts_make_no_categories_of_numbers_or_times(name, odd, shown, ca
     """They are said, with the remedy, which works; a fit refuses them at no cost."""
     cells = [*KINDS[name][0][:290], *[odd] * 10]
     file = write(cells)
-    schema, _, (hint,) = found_kinds(file)
+    schema, _, hints = found_kinds(file)
     assert schema.kinds["x"].tag == KINDS[name][2]
-    assert hint.startswith("'x': where a cell of another kind")
-    assert shown in hint
+    assert hints["x"].startswith("where a cell of another kind")
+    assert shown in hints["x"]
     findings = check_csv(replace(file, columns=schema.kinds), TableSchema({}))
     assert findings["rows"].tolist()[0] == 10
     assert "the first in row 291 below the names" in findings["finding"][0]
@@ -134,7 +134,7 @@ def test_few_numbers_beside_a_word_for_missing_are_numbers(odd):
     file = write([*"12345" * 20, *[odd] * 5])
     schema, _, hints = found_kinds(file)
     assert schema.kinds["x"].tag == ("categorical" if odd == "z" else "continuous")
-    told = any(f"--na-values={odd}" in hint for hint in hints)
+    told = any(f"--na-values={odd}" in hint for hint in hints.values())
     assert told == (odd != "z")
 
 
@@ -178,12 +178,41 @@ def test_a_schema_may_say_what_stands_for_missing(mark):
 
 @pytest.mark.parametrize(
     ("cells", "hint"),
-    [(["1,5", "2,25"], "--decimal"), (["01/02/2020", "03/04/2021"], "--date-format")],
+    [(["a", "b"], ""), (["01/02/2020", "03/04/2021"], "--date-format")],
 )
 def test_what_can_be_read_in_two_ways_is_asked(cells, hint):
     schema, _, hints = found_kinds(write(cells * 20))
     assert schema.kinds["x"].tag == "categorical"
-    assert hint in hints[0]
+    assert hint in hints.get("x", "")
+
+
+@pytest.mark.parametrize(
+    ("cells", "flags"),
+    [
+        (["17,9", "3,5", ""], ["decimal"]),
+        (["1.234,50 €", "17,00 €", "-2,25 €"], ["decimal"]),
+        (["€17,50", "€1.234.567,00"], ["decimal"]),
+        (["1,200", "3,400"], ["decimal", "thousands"]),
+        (["12 %", "7 %"], []),
+        (["(1,200)", "3,400"], []),
+    ],
+)
+def test_what_is_advised_of_numbers_works(cells, flags, capsys):
+    """By the flag and the line of `check` cells are numbers, and come as they were."""
+    file = write(cells * 20)
+    assert main(["schema", "t.csv", "-o", "s.json"]) == 0
+    assert main(["check", "t.csv", "--schema", "s.json"]) == 0
+    out = capsys.readouterr().out
+    found = re.findall(r"--(\w+)=(.) and ({.*?})", out)
+    assert [flag for flag, _, _ in found] == flags
+    for flag, mark, line in found:
+        form = CsvForm(",", **{flag: mark})
+        ends = {"low": -2e6, "high": 2e6, "nullable": True}
+        data = {"schema_version": 1, "columns": [["x", json.loads(line) | ends]]}
+        columns = TableSchema.from_json(json.dumps(data)).columns
+        read = CsvFile(file.path, columns, form, ["n"]).read()
+        again = as_cells(read, columns, form)["x"].fillna("")
+        assert again.astype(str).tolist() == cells * 20
 
 
 def test_what_not_all_numbers_have_is_no_form():
