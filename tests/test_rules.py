@@ -1,6 +1,7 @@
 """Every drawn row keeps the rules of its schema, and no private row decides on it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -302,6 +303,45 @@ def test_stays_are_as_long_as_they_were(name, strict, global_random_seed):
         assert abs(off) < 0.05
         days = (rows[column] - table[column].min()).dropna().dt.days
         assert abs(days.mean() - 500) < 60
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_an_open_end_is_in_no_order(name, global_random_seed):
+    """3,000 rows of which 7 in 10 have no end yet, epsilon 1, noise of this seed.
+
+    Of 100 seeds the share was off by .03 at most and the median of the others by a day;
+    their mean by 20 % or more in one of 200.
+    """
+    table = stays(3_000)
+    real = table["end"] - table["start"]
+    end = pd.Timestamp("9999-12-31").as_unit("s")
+    is_open = np.arange(3_000) % 10 < 7
+    table = table.astype({"start": "M8[s]", "end": "M8[s]"})
+    table["end"] = table["end"].mask(is_open, end)
+    columns = {n: replace(d, special=[end]) for n, d in STAYS[name].items()}
+    schema = TableSchema(columns, rules=[Ordered(["start", "end"])])
+    with insecure_randomness(global_random_seed):
+        synth = MarginalSynthesizer(1.0, schema=schema, random_state=0).fit(table)
+    rows = synth.sample(3_000, random_state=0)
+    is_open = rows["end"] == end
+    assert is_open.mean() == pytest.approx(0.7, abs=0.05)
+    gaps = (rows["end"] - rows["start"])[~is_open]
+    assert gaps.min() >= pd.Timedelta(0)
+    assert abs(gaps.median() / real.median() - 1) < 0.35
+    assert synth.schema_.columns["end"].special == (end,)
+    assert (synth.sample(9, where={"end": end})["end"] == end).all()
+
+
+def test_times_that_are_tenths_of_seconds_apart_have_an_hour():
+    rng = np.random.default_rng(0)
+    start = pd.Series(
+        np.datetime64("2022-01-01", "ms") + rng.integers(0, 10**9, 900).astype("m8[ms]")
+    )
+    end = start + pd.to_timedelta(rng.integers(1, 20 * 864_000, 900) * 100, "ms")
+    table = pd.DataFrame({"start": start, "end": end.astype(start.dtype)})
+    schema = TableSchema({}, rules=[Ordered(["start", "end"])])
+    rows = MarginalSynthesizer(math.inf, schema=schema).fit(table).sample(900)
+    assert (rows["end"] - rows["start"]).mean() > pd.Timedelta("8D")
 
 
 def test_what_is_not_there_is_in_no_order():

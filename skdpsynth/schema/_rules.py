@@ -66,7 +66,8 @@ class Ordered(Rule):
 
     What is modelled is the first column, and of each other one the gap to the last
     present value before it (in private rows that break the rule 0), such as the length
-    of a stay. If the first can be missing, whether it is takes a column more.
+    of a stay. If the first can be missing, whether it is takes a column more. Special
+    values are in no order; of times that nobody describes 9999-12-31 is one.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from skdpsynth.schema._columns import (
     check_is,
     wrong,
 )
-from skdpsynth.schema._rules import RULES, Ordered, Rule, SumOf, checked_rules, names_of
+from skdpsynth.schema._rules import RULES, Rule, SumOf, checked_rules, names_of
 from skdpsynth.schema._sdv import columns_of_sdv
 from skdpsynth.schema._tables import (
     blank_code,
@@ -404,11 +404,11 @@ class TableSchema(Stated):
                 f" {self.privacy_unit!r} and {list(self.per_unit)!r}."
             )
         for rule in self.rules:
-            added = rule.names if isinstance(rule, Ordered | SumOf) else ()
+            added = rule.names if isinstance(rule, SumOf) else ()
             if any(getattr(self.kinds.get(name), "special", ()) for name in added):
                 raise InvalidSchemaError(
                     f"The columns of the rule {rule} must have no special values, which"
-                    " are neither in an order nor added up. Leave out one of them."
+                    " are not added up. Leave out one of them."
                 )
             if {*rule.names} & constant not in (set(), {*rule.names}):
                 raise InvalidSchemaError(

@@ -16,6 +16,7 @@ from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._columns import (
     KINDS,
     MOST_DECIMALS,
+    OPEN,
     SECONDS_OF,
     UNREAD,
     Boolean,
@@ -517,6 +518,12 @@ def broken(
         last, unordered = np.full(len(df), np.nan), np.zeros(len(df), dtype=bool)
         for series, unit in zip(own, units, strict=True):
             values = _numbers(series, wall=any(units))
+            timed = known_kind(None, series.dtype)[0] == "datetime"
+            described = columns.get(series.name)
+            special = getattr(described, "special", map(pd.Timestamp, OPEN * timed))
+            codes = [number_of(value) * (1e6 if timed else 1.0) for value in special]
+            # In no order with others.
+            values[np.isin(_numbers(series, wall=described is None), codes)] = np.nan
             if unit is not None:  # compared as fine as this column is
                 step = SECONDS_OF[unit] * 1e6
                 values, last = values // step * step, last // step * step

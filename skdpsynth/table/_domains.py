@@ -138,7 +138,8 @@ class NumericDomain:
 
     def with_step(self, step: float, low: float, high: float) -> NumericDomain:
         """Return a domain of times that are whole multiples of so many seconds."""
-        return replace(self, low=low, high=high, integer=True, step=step)
+        new = {"low": low, "high": high, "integer": True, "decimals": 0}
+        return replace(self, **new, step=step)
 
     def with_unit(self, step: float) -> NumericDomain:
         """Return the same range for durations of whole units of so many seconds."""

@@ -48,7 +48,7 @@ from skdpsynth.table._domains import (
     needs_resolution,
 )
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
-from skdpsynth.table._ordered import Cells, First, Order
+from skdpsynth.table._ordered import Cells, First, Gap, Order
 from skdpsynth.utils import MOST_SHOWN, require
 from skdpsynth.utils.arrays import Floats, Ints
 from skdpsynth.utils.dtypes import EXACT, Kind, is_date, same_name
@@ -540,6 +540,8 @@ def check_domain(
         require(domain.nullable <= column.can_be_missing, "missing values")
         least = getattr(domain, "low", -1.0)
         require(least >= 0 or isinstance(column, First), "a gap below 0")
+        codes = {*column.members[-1].special} if isinstance(column, Gap) else set()
+        require({*getattr(domain, "special", ())} <= codes, "special values")
         declared = None
     if isinstance(domain, NumericDomain):
         require(column.kind not in ("categorical", "boolean"), "a domain of numbers")
