@@ -332,6 +332,27 @@ def test_an_open_end_is_in_no_order(name, global_random_seed):
     assert (synth.sample(9, where={"end": end})["end"] == end).all()
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_nights_are_counted_by_the_calendar_of_the_zone(zone):
+    """They begin in the evening and end soon after midnight, up to 8 days later."""
+    rng, table = np.random.default_rng(0), pd.DataFrame()
+    day, stay = rng.integers(0, 500, 900), rng.integers(1, 9, 900)
+    minutes = rng.integers(780, 1440, 900), stay * 1440 + rng.integers(0, 100, 900)
+    for name, more in zip(("start", "end"), minutes, strict=True):
+        own = np.datetime64("2022-01-01", "s") + (day * 1440 + more).astype("m8[m]")
+        table[name] = pd.Series(own).dt.tz_localize(zone)
+    table["nights"] = pd.array(stay, "Int64")
+    for unit, told in (("calendar day", []), ("D", ['unit="calendar day"'])):
+        rules = [Ordered(["start", "end"]), Derived("nights", "end - start", unit=unit)]
+        schema = TableSchema({}, rules=rules)
+        found = schema.check(table)["finding"]
+        assert [words[-19:] for words in found if "nights" in words] == told
+        rows = MarginalSynthesizer(9.0, schema=schema).fit(table).sample(900)
+        dates = [rows[n].dt.tz_localize(None).dt.floor("D") for n in ("start", "end")]
+        same = rows["nights"] == (dates[1] - dates[0]).dt.days
+        assert same.all() == (unit != "D")
+
+
 def test_times_that_are_tenths_of_seconds_apart_have_an_hour():
     rng = np.random.default_rng(0)
     start = pd.Series(

@@ -65,7 +65,7 @@ def outer_codes(column: ColumnLayout) -> list[float]:
     if column.kind == "timedelta" or column.original is not column:
         return []
     if column.kind == "datetime":
-        return np.array(OPEN, "M8[s]").astype(float).tolist()
+        return [*OPEN]
     return sorted((*_NINES[1:], *(-own for own in _NINES)))
 
 

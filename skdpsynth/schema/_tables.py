@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import permutations
 from typing import Any, cast
 
@@ -520,7 +521,7 @@ def broken(
             values = _numbers(series, wall=any(units))
             timed = known_kind(None, series.dtype)[0] == "datetime"
             described = columns.get(series.name)
-            special = getattr(described, "special", map(pd.Timestamp, OPEN * timed))
+            special = getattr(described, "special", OPEN * timed)
             codes = [number_of(value) * (1e6 if timed else 1.0) for value in special]
             # In no order with others.
             values[np.isin(_numbers(series, wall=described is None), codes)] = np.nan
@@ -533,7 +534,8 @@ def broken(
     if isinstance(rule, Computed):  # up to rounding, and missing where it is
 
         def read(name: Hashable) -> tuple[Kind, Floats]:
-            kind, found = known_kind(name, df[name].dtype)[0], _numbers(df[name])
+            kind = known_kind(name, df[name].dtype)[0]
+            found = _numbers(df[name], wall=rule.by_calendar)
             return kind, found / (1e6 if kind == "datetime" else 1.0)
 
         (kind, total), *others = map(read, rule.names)
@@ -545,7 +547,12 @@ def broken(
             room = len(own) * exact * size + (0.0 if most is None else 0.5 / 10.0**most)
             off = np.abs(total - values) > room
         off |= np.isfinite(values) == np.isnan(total)
-        return f"{rule.names[0]!r} is not {rule.words}: computed", int(off.sum())
+        words, rows = f"{rule.names[0]!r} is not {rule.words}: computed", int(off.sum())
+        if rule.unit == "D" and 2 * rows > len(df):
+            by_calendar = replace(cast("Any", rule), unit="calendar day")
+            if 2 * broken(by_calendar, df, columns)[1] < rows:
+                words += ', though mostly in unit="calendar day"'
+        return words, rows
     if isinstance(rule, Determines):  # but for categories that are not declared
         (missing, absent), (deciding, decided) = map(is_missing, own), own
         expected = [rule.table.get(key) for key in _plain_values(deciding)]

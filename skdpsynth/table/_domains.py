@@ -138,8 +138,7 @@ class NumericDomain:
 
     def with_step(self, step: float, low: float, high: float) -> NumericDomain:
         """Return a domain of times that are whole multiples of so many seconds."""
-        new = {"low": low, "high": high, "integer": True, "decimals": 0}
-        return replace(self, **new, step=step)
+        return replace(self, low=low, high=high, integer=True, step=step)
 
     def with_unit(self, step: float) -> NumericDomain:
         """Return the same range for durations of whole units of so many seconds."""
@@ -534,7 +533,8 @@ def in_units(column: ColumnLayout, domain: NumericDomain, step: float) -> Numeri
     """Return a domain of times in whole units, on the clock of their column."""
     wall = column.to_wall(np.array([*domain.bounds, *domain.special]))
     low, high = np.floor(wall[:2] / step).tolist()
-    return replace(domain, special=(*wall[2:].tolist(),)).with_step(step, low, high)
+    domain = replace(domain, special=(*wall[2:].tolist(),), decimals=0)
+    return domain.with_step(step, low, high)
 
 
 def with_stated(

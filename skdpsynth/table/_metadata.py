@@ -205,10 +205,8 @@ class RowRules:
         for rule in in_order(schema.rules):
             (name,) = rule.derived
             derived.append(columns[name])
-            of_rule = (
-                _computed_domain if isinstance(rule, Computed) else declared_domain
-            )
-            domains[name] = of_rule(columns[name], schema)
+            find = _computed_domain if isinstance(rule, Computed) else declared_domain
+            domains[name] = find(columns[name], schema)
             rules.append(rule)
         used = {name: domains[name] for rule in rules for name in rule.names}
         own = {name: columns[name] for name in used if name in columns}
@@ -268,8 +266,9 @@ class RowRules:
 
         def read(name: Hashable) -> tuple[Kind, Floats]:
             column, (values, missing) = self.columns[name], cells[name]
-            if self.domains[name].step is not None:
-                values = column.from_wall(values)
+            if (self.domains[name].step is None) == rule.by_calendar:
+                move = column.to_wall if rule.by_calendar else column.from_wall
+                values = move(values)
             return column.kind, np.where(missing, np.nan, values)
 
         column, domain = self.columns[rule.names[0]], self.domains[rule.names[0]]
@@ -316,11 +315,6 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
     columns = {column.name: column for column in layout.columns}
     for rule in schema.rules:
         own = [columns[name] for name in rule.names]
-        nullable = [
-            column.can_be_missing
-            and getattr(schema.columns.get(column.name), "nullable", False)
-            for column in own
-        ]
         for column in () if isinstance(rule, MissingTogether) else own:
             described = schema.columns.get(column.name)
             if column.dtype is None or not isinstance(described, Continuous):
@@ -356,14 +350,14 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                 )
         elif isinstance(rule, Computed):
             kinds, kind = {column.kind for column in own[1:]}, own[0].kind
-            years, timed = rule.unit == "Y", not kinds.isdisjoint(TIMES)
-            fits = not years if kind in TIMES else timed == (rule.unit is not None)
-            fits &= not (years and "timedelta" in kinds)
+            dated, timed = rule.by_calendar, not kinds.isdisjoint(TIMES)
+            fits = not dated if kind in TIMES else timed == (rule.unit is not None)
+            fits &= not (dated and "timedelta" in kinds)
             if not fits or (kind == "integer" and own[0].limits[1] < 2**31 - 1):
                 raise InvalidSchemaError(
                     f"The rule {rule} must give what its column holds, which is {kind},"
                     f" of dtype {own[0].dtype}. Times and durations are numbers by a"
-                    " unit (years: times alone), other numbers have none, and whole"
+                    " unit (dates: times alone), other numbers have none, and whole"
                     " ones 32 bits. Correct the unit, or convert columns."
                 )
             divided = "/" in getattr(rule, "expression", "")
@@ -378,7 +372,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     f" as the dtype {decided.dtype} of {decided.name!r} holds them. Got"
                     " a fraction; correct the table, or convert the column."
                 )
-            gaps = [decided] if nullable[0] else []
+            gaps = [decided] if is_nullable(own[0], schema) else []
         else:
             gaps = own
         for column in gaps:

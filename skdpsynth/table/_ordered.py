@@ -73,18 +73,14 @@ class Member:
     @property
     def special(self) -> dict[float, float]:
         """Its special values, by the gaps that stand for them: below 0, as no other."""
-        found = np.array(OPEN if self.column.kind == "datetime" else [], "M8[s]")
-        found = found.astype(np.float64)
+        found = np.array(OPEN if self.column.kind == "datetime" else ())
         if self.domain is not None:
             found = np.array(self.domain.special)
             found = self.column.to_wall(found) if self.domain.step is None else found
         return {_DAY * (k - len(found)): v for k, v in enumerate(found.tolist())}
 
     def read(self, frame: pd.DataFrame) -> tuple[Floats, Bools, Floats]:
-        """Return numbers as they are declared, or times on their clock; private.
-
-        Special values are missing too; the gaps that stand for them are last, or 0.
-        """
+        """Return numbers on the clock, where they are missing or special, and codes."""
         values, missing = numeric_values(frame[self.column.name], self.column)
         values, codes = self.column.to_wall(values), np.zeros(len(values))
         for code, value in self.special.items():
@@ -154,10 +150,8 @@ class Gap(StandIn):
             exact = max(float_info(member.column.dtype).eps for member in self.members)
             gaps = as_written(gaps, values, last, float(exact), np.subtract)
         gaps = np.where(codes < 0, codes, np.minimum(gaps, sys.float_info.max))
-        missing &= codes == 0
-        return ColumnLayout(self.name, self.dtype, self.kind, True).to_series(
-            gaps, missing
-        )
+        column = ColumnLayout(self.name, self.dtype, self.kind, True)
+        return column.to_series(gaps, missing & (codes == 0))
 
 
 @dataclass(frozen=True)
@@ -202,8 +196,7 @@ class Order:
             absent = [Gap(name, pd.Int64Dtype(), "integer", True, *as_first)]
             name = _free(" or ".join(map(str, rule.names)), columns)
             domain = members[0].domain
-            if domain is not None:
-                domain = replace(domain, nullable=False, special=())
+            domain = domain and replace(domain, nullable=False, special=())
             stated = first, members, domain, needs_resolution(first, schema)
             first = First(name, first.dtype, first.kind, False, *stated)
         gaps = [
@@ -220,11 +213,9 @@ class Order:
     @property
     def carriers(self) -> dict[Hashable, Hashable]:
         """What is missing where a column is, by its name."""
-        names = [column.name for column in self.modelled]
-        carrying = dict(zip(self.names, names, strict=False))
-        if len(names) > len(self.names):
-            carrying[self.names[0]] = names[-1]
-        return carrying
+        first = self.modelled[len(self.names) :] or self.modelled[:1]
+        carrying = zip(self.names, (*first, *self.modelled[1:]), strict=False)
+        return {name: column.name for name, column in carrying}
 
     def domains(
         self, modelled: Mapping[Hashable, Any], schema: TableSchema
