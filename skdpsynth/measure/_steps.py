@@ -357,9 +357,8 @@ class Ranges(ColumnStep):
         real = of_codes > SURE * noise_std
         n_codes = float(of_codes[real].sum())
         zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
-        amounts = not dated and not isinstance(column, Gap)
-        if amounts and n_codes > 0.5 * n_rows:  # as amounts among zeros
-            counts = counts + n_codes * (np.arange(len(counts)) == zero)
+        if not (dated or isinstance(column, Gap)) and n_codes > 0.5 * n_rows:
+            counts = counts + n_codes * (np.arange(len(counts)) == zero)  # as zeros
         else:
             n_rows = max(n_rows - n_codes, 1.0)
         (low, high) = _DEFAULT_DATES

@@ -45,6 +45,7 @@ class Rule(Stated):
 
     names: tuple[Hashable, ...]  # all columns that the rule is about
     derived: tuple[Hashable, ...] = ()  # the one that follows from the others, if any
+    of_rows = False  # this may follow from columns of a unit and of its rows
     columns: Sequence[Hashable]  # as given
 
     def __post_init__(self) -> None:
@@ -180,6 +181,7 @@ class Computed(Rule):
 
     words: str  # what the column is
     unit: str | None = None
+    of_rows = True
     by_calendar = False  # of times the dates count alone
 
     def _folded(self, leaf: _Make, combine: _Make) -> Any:  # noqa: ANN401
@@ -212,9 +214,8 @@ class Derived(Computed):
         Of names, numbers, ``+ - * /`` and brackets. Names that are no identifiers of
         Python are in backticks, as in "`unit price` * count". It is parsed, not run.
     unit : {"Y", "D", "calendar day", "h", "min", "s"} or None, default=None
-        In which times and durations are numbers; needed where numbers come of them. "Y"
-        is of two dates the completed years, as of an age, "D" periods of 24 hours, and
-        "calendar day" the midnights between two times, as hospitals count nights.
+        In which times and durations are numbers; needed where numbers come of them.
+        Between two times "Y" is the completed years, "calendar day" the midnights.
 
     See Also
     --------
@@ -234,8 +235,7 @@ class Derived(Computed):
     unit: Literal["Y", "D", "calendar day", "h", "min", "s"] | None = None
 
     def __post_init__(self) -> None:
-        if self.unit not in (None, *_DATED, *SECONDS_OF):
-            units = ", ".join([*_DATED, *SECONDS_OF])
+        if self.unit not in (units := (None, *_DATED, *SECONDS_OF)):
             raise wrong(f"The 'unit' of Derived must be one of {units}", self.unit)
         self._set(by_calendar=self.unit in _DATED)
         found: list[Hashable] = []

@@ -317,7 +317,7 @@ class TableSchema(Stated):
     per_unit : sequence of column names, default=()
         Columns that have one value in all rows of a unit, such as the year of birth of
         a patient: so have those of a synthetic unit that ``sample(..., unit=True)``
-        draws. A rule is about such columns alone, or about none.
+        draws. A rule is about such columns alone, or none, or computes one of others.
     na_values : sequence of str, default=()
         Texts that stand for a missing value in a CSV file, such as "-", beside those of
         `pandas.read_csv`. Ignored for other tables.
@@ -410,7 +410,8 @@ class TableSchema(Stated):
                     f"The columns of the rule {rule} must have no special values, which"
                     " are not added up. Leave out one of them."
                 )
-            if {*rule.names} & constant not in (set(), {*rule.names}):
+            of_row = rule.of_rows and rule.names[0] not in constant
+            if not of_row and {*rule.names} & constant not in (set(), {*rule.names}):
                 raise InvalidSchemaError(
                     f"The rule {rule} is about columns of which some have one value in"
                     " all rows of a unit and others do not, so that synthetic units"

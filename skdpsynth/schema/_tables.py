@@ -354,7 +354,7 @@ def _in_order(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str,
         if ruled or rows < 20 or (later < first).any() or not (first < later).any():
             continue
         # A gap of 300 years is to an open end such as 9999-12-31.
-        if np.nanmin(later) < np.nanmax(first) and np.nanmax(later - first) < 1e16:
+        if np.nanmin(later) < np.nanmax(first) and np.nanmax(later - first) < 1e10:
             words = f"never before {a!r}: if it must be so, Ordered([{a!r}, {b!r}])"
             yield b, words, rows
 
@@ -522,11 +522,10 @@ def broken(
             timed = known_kind(None, series.dtype)[0] == "datetime"
             described = columns.get(series.name)
             special = getattr(described, "special", OPEN * timed)
-            codes = [number_of(value) * (1e6 if timed else 1.0) for value in special]
-            # In no order with others.
+            codes = [*map(number_of, special)]  # in no order with others
             values[np.isin(_numbers(series, wall=described is None), codes)] = np.nan
             if unit is not None:  # compared as fine as this column is
-                step = SECONDS_OF[unit] * 1e6
+                step = SECONDS_OF[unit]
                 values, last = values // step * step, last // step * step
             unordered |= values <= last if rule.strict else values < last
             last = np.where(np.isnan(values), last, values)
@@ -534,9 +533,8 @@ def broken(
     if isinstance(rule, Computed):  # up to rounding, and missing where it is
 
         def read(name: Hashable) -> tuple[Kind, Floats]:
-            kind = known_kind(name, df[name].dtype)[0]
             found = _numbers(df[name], wall=rule.by_calendar)
-            return kind, found / (1e6 if kind == "datetime" else 1.0)
+            return known_kind(name, df[name].dtype)[0], found
 
         (kind, total), *others = map(read, rule.names)
         most = stated_decimals(columns.get(rule.names[0]), kind)
@@ -575,13 +573,13 @@ def broken(
 
 
 def _numbers(series: pd.Series, *, wall: bool = False) -> Floats:
-    """Return numbers or times (in UTC, or of a clock) as floats, NaN if missing."""
+    """Return numbers, or seconds (in UTC, or of a clock), NaN if missing."""
     missing = is_missing(series)
     present: Any = _present(series, missing)
     if known_kind(None, series.dtype)[0] == "datetime":
         present = pd.DatetimeIndex(present)
         present = present.tz_localize(None) if wall else _utc(present)
-        present = present.as_unit("us").asi8
+        present = present.as_unit("us").asi8 / 1e6
     values = np.full(len(series), np.nan)
     values[~missing] = np.asarray(present, dtype=np.float64)
     return values

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,6 +46,7 @@ from skdpsynth.table._domains import (
     is_nullable,
     is_number,
     needs_resolution,
+    wall_values,
 )
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
 from skdpsynth.table._ordered import Cells, First, Gap, Order
@@ -284,6 +285,15 @@ class RowRules:
             inside = (low <= values) & (values <= high)
             values = np.where(inside, written, values)
         return values + 0.0, missing
+
+    def followed(self, frame: pd.DataFrame) -> Iterator[tuple[Hashable, pd.Series]]:
+        """Yield what rules compute from other columns of synthetic rows."""
+        for rule in (rule for rule in self.rules if isinstance(rule, Computed)):
+            every = [(self.columns[n], self.domains[n]) for n in rule.names]
+            cells = {c.name: wall_values(frame[c.name], c, d) for c, d in every[1:]}
+            (column, domain), (values, gone) = every[0], self._computed(rule, cells)
+            values = values if domain.step is None else column.from_wall(values)
+            yield column.name, column.to_series(values, gone).set_axis(frame.index)
 
     def alike(self, name: Hashable) -> list[Ints]:
         """Group the categories of a column by each column that they decide."""

@@ -25,7 +25,7 @@ from skdpsynth.exceptions import (
 )
 from skdpsynth.privacy import LocalParts, Parts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.schema import Categorical, Continuous, Derived, Identifier, TableSchema
 from skdpsynth.table import limit_rows, open_table
 
 MOST = 3
@@ -355,6 +355,25 @@ def test_what_is_constant_in_a_unit_is_so_and_depends_on_the_rest_as_before():
     # Rows are moved among units, and all but a few values stay.
     assert abs((drawn["sex"] == "f").mean() - (alone["sex"] == "f").mean()) < 0.02
     assert drawn.groupby("who")["a"].nunique().max() > 1  # not constant
+
+
+def test_what_is_computed_of_units_and_rows_is_so_in_every_row():
+    """Ages at the dates of rows, whose dates of birth are of units; and twice these."""
+    table, rng = table_of(COUNTS, seed=3), np.random.default_rng(0)
+    of_unit = table["who"].str.removeprefix("p").astype(int)
+    born = pd.Timestamp("1950-01-01") + pd.to_timedelta(of_unit * 9, "D")
+    table = table.assign(born=born, day=born + pd.Timedelta("9000D"), age=0, twice=0)
+    table["day"] += pd.to_timedelta(rng.integers(0, 9000, len(table)), "D")
+    table = table.astype({"age": "Int64", "twice": "Int64"})
+    rules = [Derived("age", "day - born", unit="Y"), Derived("twice", "2 * age")]
+    schema = schema_of(MOST, {}, per_unit=["born"], rules=rules)
+    synth = IndependentSynthesizer(8.0, schema=schema, random_state=0).fit(table)
+    drawn = synth.sample(900, unit=True)
+    assert drawn["born"].equals(drawn.groupby("who")["born"].transform("first"))
+    both = zip(drawn["born"], drawn["day"], strict=True)
+    ages = [d.year - b.year - ((d.month, d.day) < (b.month, b.day)) for b, d in both]
+    assert drawn["age"].tolist() == ages
+    assert (drawn["twice"] == 2 * drawn["age"]).all()
 
 
 @pytest.mark.parametrize("dtype", ["object", "int8", "bool", "category"])
