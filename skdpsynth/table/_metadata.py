@@ -529,7 +529,7 @@ class Metadata:
             target=target,
             n_rows=n_rows,
             class_counts=counts,
-            blanks={},
+            blanks={n: own for n, own in declared.blanks.items() if n not in columns},
         )
 
 
