@@ -289,7 +289,7 @@ def _write_rows(
     from skdpsynth.utils.containers import write_batches, write_csv
 
     if path == _STDOUT or is_csv(path):
-        batches = (as_cells(batch, schema.columns, args.form) for batch in batches)
+        batches = (as_cells(batch, schema.kinds, args.form) for batch in batches)
     by_name = "\t" if path.suffix.lower() == ".tsv" else ","
     gaps = *args.na_values, *schema.na_values, ""
     how = {"sep": args.form.separator or by_name, "na_rep": gaps[0]}

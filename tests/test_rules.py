@@ -1,6 +1,7 @@
 """Every drawn row keeps the rules of its schema, and no private row decides on it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -302,6 +303,66 @@ def test_stays_are_as_long_as_they_were(name, strict, global_random_seed):
         assert abs(off) < 0.05
         days = (rows[column] - table[column].min()).dropna().dt.days
         assert abs(days.mean() - 500) < 60
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_an_open_end_is_in_no_order(name, global_random_seed):
+    """3,000 rows of which 7 in 10 have no end yet, epsilon 1, noise of this seed.
+
+    Of 100 seeds the share was off by .03 at most and the median of the others by a day;
+    their mean by 20 % or more in one of 200.
+    """
+    table = stays(3_000)
+    real = table["end"] - table["start"]
+    end = pd.Timestamp("9999-12-31").as_unit("s")
+    is_open = np.arange(3_000) % 10 < 7
+    table = table.astype({"start": "M8[s]", "end": "M8[s]"})
+    table["end"] = table["end"].mask(is_open, end)
+    columns = {n: replace(d, special=[end]) for n, d in STAYS[name].items()}
+    schema = TableSchema(columns, rules=[Ordered(["start", "end"])])
+    with insecure_randomness(global_random_seed):
+        synth = MarginalSynthesizer(1.0, schema=schema, random_state=0).fit(table)
+    rows = synth.sample(3_000, random_state=0)
+    is_open = rows["end"] == end
+    assert is_open.mean() == pytest.approx(0.7, abs=0.05)
+    gaps = (rows["end"] - rows["start"])[~is_open]
+    assert gaps.min() >= pd.Timedelta(0)
+    assert abs(gaps.median() / real.median() - 1) < 0.35
+    assert synth.schema_.columns["end"].special == (end,)
+    assert (synth.sample(9, where={"end": end})["end"] == end).all()
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_nights_are_counted_by_the_calendar_of_the_zone(zone):
+    """They begin in the evening and end soon after midnight, up to 8 days later."""
+    rng, table = np.random.default_rng(0), pd.DataFrame()
+    day, stay = rng.integers(0, 500, 900), rng.integers(1, 9, 900)
+    minutes = rng.integers(780, 1440, 900), stay * 1440 + rng.integers(0, 100, 900)
+    for name, more in zip(("start", "end"), minutes, strict=True):
+        own = np.datetime64("2022-01-01", "s") + (day * 1440 + more).astype("m8[m]")
+        table[name] = pd.Series(own).dt.tz_localize(zone)
+    table["nights"] = pd.array(stay, "Int64")
+    for unit, told in (("calendar day", []), ("D", ['unit="calendar day"'])):
+        rules = [Ordered(["start", "end"]), Derived("nights", "end - start", unit=unit)]
+        how = {"nights": Continuous(0, 0, integer=True, format="%d nights")}
+        schema = TableSchema({}, rules=rules, blanks=how)
+        found = schema.check(table)["finding"]
+        assert [words[-19:] for words in found if "nights" in words] == told
+        synth = MarginalSynthesizer(9.0, schema=schema).fit(table)
+        assert synth.schema_.kinds["nights"].format == "%d nights"  # in a CSV file
+        rows = synth.sample(900)
+        dates = [rows[n].dt.tz_localize(None).dt.floor("D") for n in ("start", "end")]
+        same = rows["nights"] == (dates[1] - dates[0]).dt.days
+        assert same.all() == (unit != "D")
+
+
+def test_times_that_are_tenths_of_seconds_apart_have_an_hour():
+    tenths = np.random.default_rng(0).integers(1, 10**7, (2, 900)).cumsum(axis=0)
+    times = np.datetime64("2022-01-01", "ms") + (tenths * 100).astype("m8[ms]")
+    schema = TableSchema({}, rules=[Ordered(["start", "end"])])
+    table = pd.DataFrame(dict(zip(("start", "end"), times, strict=True)))
+    rows = MarginalSynthesizer(math.inf, schema=schema).fit(table).sample(900)
+    assert (rows["end"] - rows["start"]).mean() > pd.Timedelta("4D")
 
 
 def test_what_is_not_there_is_in_no_order():

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from skdpsynth.measure._shares import FEW, LIKELY, LITTLE, QUARTER, SURE, TINY
-from skdpsynth.schema import SECONDS_OF
-from skdpsynth.table import ColumnLayout, NumericDomain
+from skdpsynth.schema import OPEN, SECONDS_OF
+from skdpsynth.table import ColumnLayout, Gap, NumericDomain
 from skdpsynth.utils.arrays import Floats, Ints
 
 # Noise deviations of the next one, two, three and four bins of a tail together. With
@@ -56,16 +56,17 @@ _YEARS = (1, *range(100, 1900, 100), *range(1900, 2100, 2), *range(2100, 10_001,
 
 
 # What stands for something in many files, and is counted beside the bins.
-_OPEN = ["0001-01-01", "1753-01-01", "1899-12-30", "1900-01-01", "9999-12-31"]
 _NINES = (1.0, *(10.0**k - 1.0 for k in range(1, 7)))
 
 
 def outer_codes(column: ColumnLayout) -> list[float]:
     """Return the values that have a cell beside the bins, in increasing order."""
+    if isinstance(column, Gap):
+        return [*column.members[-1].special]
     if column.kind == "timedelta" or column.original is not column:
         return []
     if column.kind == "datetime":
-        return np.array(_OPEN, "M8[s]").astype(float).tolist()
+        return [*OPEN]
     return sorted((*_NINES[1:], *(-own for own in _NINES)))
 
 

@@ -347,17 +347,18 @@ class Ranges(ColumnStep):
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
         *_, n_missing = released.counts.tolist()
-        nullable = column.can_be_missing and n_missing > SURE * released.noise_std
+        n_missing *= n_missing > SURE * released.noise_std
         edges, integer = outer_edges(column, domain), column.kind == "integer"
         dated = column.kind == "datetime"
         counts, of_codes, _ = np.split(released.counts, [len(edges) - 1, -1])
         values, noise_std = np.array(outer_codes(column)), released.noise_std
-        n_rows = max(released.n_rows - n_missing * nullable, 1.0)
+        n_rows = max(released.n_rows - n_missing, 1.0)
+        nullable = column.can_be_missing and n_missing > 0
         real = of_codes > SURE * noise_std
         n_codes = float(of_codes[real].sum())
         zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
-        if not dated and n_codes > 0.5 * n_rows:  # as amounts among zeros
-            counts = counts + n_codes * (np.arange(len(counts)) == zero)
+        if not (dated or isinstance(column, Gap)) and n_codes > 0.5 * n_rows:
+            counts = counts + n_codes * (np.arange(len(counts)) == zero)  # as zeros
         else:
             n_rows = max(n_rows - n_codes, 1.0)
         (low, high) = _DEFAULT_DATES
@@ -820,7 +821,8 @@ def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
         return domain
     fine = in_units(column, replace(domain, frequent=()), FINEST)
     values, shares = np.array(domain.frequent).reshape(-1, 2).T
-    steps = np.clip(column.to_wall(values) // FINEST, fine.low, fine.high)
+    values = column.to_wall(domain.from_steps(values))
+    steps = np.clip(values // FINEST, fine.low, fine.high)
     steps, place = np.unique(steps, return_inverse=True)  # two may share one
     shares = np.bincount(place, shares, len(steps))
     known = tuple(zip(steps.tolist(), shares.tolist(), strict=True))

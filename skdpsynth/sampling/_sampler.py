@@ -120,6 +120,8 @@ def in_units(
     for name in units.constant:
         values = frame.iloc[:, place_of[name]].take(start).set_axis(frame.index)
         frame.isetitem(place_of[name], values)
+    for name, values in metadata.rules.followed(frame):
+        frame.isetitem(place_of[name], values)
     by_unit = np.argsort(unit, kind="stable")
     frame = frame.take(by_unit).reset_index(drop=True)
     place = place_of[units.name]

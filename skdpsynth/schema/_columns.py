@@ -32,6 +32,9 @@ MOST_STATED_DECIMALS = 9  # that a schema may state, and zeros that are looked f
 MOST_DECIMALS = 4  # that are looked for where none are stated
 ROUNDING = 1e-6  # of a unit of decimals, by which a bound may be off it
 LARGEST = sys.float_info.max  # that a bound may be
+# Dates that stand for something in many files, in seconds since 1970.
+_OPEN = ["0001-01-01", "1753-01-01", "1899-12-30", "1900-01-01", "9999-12-31"]
+OPEN = (*np.array(_OPEN, "M8[s]").astype(float).tolist(),)
 
 
 # How a CSV file writes numbers: what is before one, whether thousands are marked, the

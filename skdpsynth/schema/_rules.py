@@ -45,6 +45,7 @@ class Rule(Stated):
 
     names: tuple[Hashable, ...]  # all columns that the rule is about
     derived: tuple[Hashable, ...] = ()  # the one that follows from the others, if any
+    of_rows = False  # this may follow from columns of a unit and of its rows
     columns: Sequence[Hashable]  # as given
 
     def __post_init__(self) -> None:
@@ -66,7 +67,8 @@ class Ordered(Rule):
 
     What is modelled is the first column, and of each other one the gap to the last
     present value before it (in private rows that break the rule 0), such as the length
-    of a stay. If the first can be missing, whether it is takes a column more.
+    of a stay. If the first can be missing, whether it is takes a column more. Special
+    values are in no order; of times that nobody describes 9999-12-31 is one.
 
     Parameters
     ----------
@@ -123,6 +125,7 @@ class Ordered(Rule):
 
 _SIGNS = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: None}
 TIMES = ("datetime", "timedelta")  # kinds whose values are seconds
+_DATED = ("Y", "calendar day")  # units that are of dates
 
 
 def as_written(found: Floats, a: Floats, b: Floats, exact: float, sign: object) -> Any:  # noqa: ANN401
@@ -149,8 +152,9 @@ def _years(seconds: Floats) -> Floats:
 def computed(rule: Computed, kind: Kind, read: _Make, *, whole: bool) -> Any:  # noqa: ANN401
     """Return the column of a rule, of some kind; not finite where it is missing.
 
-    `read` returns the kind of a column and its values: times in seconds, in UTC.
-    Numbers are rounded if `whole`, those of a unit down.
+    `read` returns the kind of a column and its values: times in seconds, in UTC or, if
+    it is `by_calendar`, of their zone. Numbers are rounded if `whole`, those of a unit
+    down.
     """
     seconds, years = SECONDS_OF.get(rule.unit or "s", 1.0), rule.unit == "Y"
 
@@ -158,7 +162,9 @@ def computed(rule: Computed, kind: Kind, read: _Make, *, whole: bool) -> Any:  #
         own, found = read(name)
         if own not in TIMES:
             return found
-        return _years(found) if years else found / seconds
+        if rule.by_calendar:
+            return _years(found) if years else found // SECONDS_OF["D"]
+        return found / seconds
 
     with np.errstate(all="ignore"):
         found = rule._folded(leaf, _applied)
@@ -175,6 +181,8 @@ class Computed(Rule):
 
     words: str  # what the column is
     unit: str | None = None
+    of_rows = True
+    by_calendar = False  # of times the dates count alone
 
     def _folded(self, leaf: _Make, combine: _Make) -> Any:  # noqa: ANN401
         """Combine, sign by sign, numbers and what a function makes of names."""
@@ -205,9 +213,9 @@ class Derived(Computed):
     expression : str
         Of names, numbers, ``+ - * /`` and brackets. Names that are no identifiers of
         Python are in backticks, as in "`unit price` * count". It is parsed, not run.
-    unit : {"Y", "D", "h", "min", "s"} or None, default=None
-        In which times and durations are numbers; needed where numbers come of them. "Y"
-        is of two dates the completed years, as of an age.
+    unit : {"Y", "D", "calendar day", "h", "min", "s"} or None, default=None
+        In which times and durations are numbers; needed where numbers come of them.
+        Between two times "Y" is the completed years, "calendar day" the midnights.
 
     See Also
     --------
@@ -224,11 +232,12 @@ class Derived(Computed):
     name: Hashable
     expression: str
     _: KW_ONLY
-    unit: Literal["Y", "D", "h", "min", "s"] | None = None
+    unit: Literal["Y", "D", "calendar day", "h", "min", "s"] | None = None
 
     def __post_init__(self) -> None:
-        if self.unit not in (None, "Y", *SECONDS_OF):
-            raise wrong("The 'unit' of Derived must be Y, D, h, min or s", self.unit)
+        if self.unit not in (units := (None, *_DATED, *SECONDS_OF)):
+            raise wrong(f"The 'unit' of Derived must be one of {units}", self.unit)
+        self._set(by_calendar=self.unit in _DATED)
         found: list[Hashable] = []
         unread = SyntaxError, TypeError, ValueError, RecursionError, MemoryError
         try:

@@ -29,7 +29,7 @@ from skdpsynth.schema._columns import (
     check_is,
     wrong,
 )
-from skdpsynth.schema._rules import RULES, Ordered, Rule, SumOf, checked_rules, names_of
+from skdpsynth.schema._rules import RULES, Rule, SumOf, checked_rules, names_of
 from skdpsynth.schema._sdv import columns_of_sdv
 from skdpsynth.schema._tables import (
     blank_code,
@@ -318,7 +318,7 @@ class TableSchema(Stated):
     per_unit : sequence of column names, default=()
         Columns that have one value in all rows of a unit, such as the year of birth of
         a patient: so have those of a synthetic unit that ``sample(..., unit=True)``
-        draws. A rule is about such columns alone, or about none.
+        draws. A rule is about such columns alone, or none, or computes one of others.
     na_values : sequence of str, default=()
         Texts that stand for a missing value in a CSV file, such as "-", beside those of
         `pandas.read_csv`. Ignored for other tables.
@@ -405,13 +405,14 @@ class TableSchema(Stated):
                 f" {self.privacy_unit!r} and {list(self.per_unit)!r}."
             )
         for rule in self.rules:
-            added = rule.names if isinstance(rule, Ordered | SumOf) else ()
+            added = rule.names if isinstance(rule, SumOf) else ()
             if any(getattr(self.kinds.get(name), "special", ()) for name in added):
                 raise InvalidSchemaError(
                     f"The columns of the rule {rule} must have no special values, which"
-                    " are neither in an order nor added up. Leave out one of them."
+                    " are not added up. Leave out one of them."
                 )
-            if {*rule.names} & constant not in (set(), {*rule.names}):
+            of_row = rule.of_rows and rule.names[0] not in constant
+            if not of_row and {*rule.names} & constant not in (set(), {*rule.names}):
                 raise InvalidSchemaError(
                     f"The rule {rule} is about columns of which some have one value in"
                     " all rows of a unit and others do not, so that synthetic units"

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import permutations
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._columns import (
     KINDS,
     MOST_DECIMALS,
+    OPEN,
     SECONDS_OF,
     UNREAD,
     Boolean,
@@ -364,7 +366,7 @@ def _in_order(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str,
         if ruled or rows < 20 or (later < first).any() or not (first < later).any():
             continue
         # A gap of 300 years is to an open end such as 9999-12-31.
-        if np.nanmin(later) < np.nanmax(first) and np.nanmax(later - first) < 1e16:
+        if np.nanmin(later) < np.nanmax(first) and np.nanmax(later - first) < 1e10:
             words = f"never before {a!r}: if it must be so, Ordered([{a!r}, {b!r}])"
             yield b, words, rows
 
@@ -533,8 +535,13 @@ def broken(
         last, unordered = np.full(len(df), np.nan), np.zeros(len(df), dtype=bool)
         for series, unit in zip(own, units, strict=True):
             values = _numbers(series, wall=any(units))
+            timed = known_kind(None, series.dtype)[0] == "datetime"
+            described = columns.get(series.name)
+            special = getattr(described, "special", OPEN * timed)
+            codes = [*map(number_of, special)]  # in no order with others
+            values[np.isin(_numbers(series, wall=described is None), codes)] = np.nan
             if unit is not None:  # compared as fine as this column is
-                step = SECONDS_OF[unit] * 1e6
+                step = SECONDS_OF[unit]
                 values, last = values // step * step, last // step * step
             unordered |= values <= last if rule.strict else values < last
             last = np.where(np.isnan(values), last, values)
@@ -542,8 +549,8 @@ def broken(
     if isinstance(rule, Computed):  # up to rounding, and missing where it is
 
         def read(name: Hashable) -> tuple[Kind, Floats]:
-            kind, found = known_kind(name, df[name].dtype)[0], _numbers(df[name])
-            return kind, found / (1e6 if kind == "datetime" else 1.0)
+            found = _numbers(df[name], wall=rule.by_calendar)
+            return known_kind(name, df[name].dtype)[0], found
 
         (kind, total), *others = map(read, rule.names)
         most = stated_decimals(columns.get(rule.names[0]), kind)
@@ -554,7 +561,12 @@ def broken(
             room = len(own) * exact * size + (0.0 if most is None else 0.5 / 10.0**most)
             off = np.abs(total - values) > room
         off |= np.isfinite(values) == np.isnan(total)
-        return f"{rule.names[0]!r} is not {rule.words}: computed", int(off.sum())
+        words, rows = f"{rule.names[0]!r} is not {rule.words}: computed", int(off.sum())
+        if rule.unit == "D" and 2 * rows > len(df):
+            by_calendar = replace(cast("Any", rule), unit="calendar day")
+            if 2 * broken(by_calendar, df, columns)[1] < rows:
+                words += ', though mostly in unit="calendar day"'
+        return words, rows
     if isinstance(rule, Determines):  # but for categories that are not declared
         (missing, absent), (deciding, decided) = map(is_missing, own), own
         expected = [rule.table.get(key) for key in _plain_values(deciding)]
@@ -577,13 +589,13 @@ def broken(
 
 
 def _numbers(series: pd.Series, *, wall: bool = False) -> Floats:
-    """Return numbers or times (in UTC, or of a clock) as floats, NaN if missing."""
+    """Return numbers, or seconds (in UTC, or of a clock), NaN if missing."""
     missing = is_missing(series)
     present: Any = _present(series, missing)
     if known_kind(None, series.dtype)[0] == "datetime":
         present = pd.DatetimeIndex(present)
         present = present.tz_localize(None) if wall else _utc(present)
-        present = present.as_unit("us").asi8
+        present = present.as_unit("us").asi8 / 1e6
     values = np.full(len(series), np.nan)
     values[~missing] = np.asarray(present, dtype=np.float64)
     return values

@@ -533,7 +533,8 @@ def in_units(column: ColumnLayout, domain: NumericDomain, step: float) -> Numeri
     """Return a domain of times in whole units, on the clock of their column."""
     wall = column.to_wall(np.array([*domain.bounds, *domain.special]))
     low, high = np.floor(wall[:2] / step).tolist()
-    return replace(domain, special=(*wall[2:].tolist(),)).with_step(step, low, high)
+    domain = replace(domain, special=(*wall[2:].tolist(),), decimals=0)
+    return domain.with_step(step, low, high)
 
 
 def with_stated(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,9 +46,10 @@ from skdpsynth.table._domains import (
     is_nullable,
     is_number,
     needs_resolution,
+    wall_values,
 )
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
-from skdpsynth.table._ordered import Cells, First, Order
+from skdpsynth.table._ordered import Cells, First, Gap, Order
 from skdpsynth.utils import MOST_SHOWN, require
 from skdpsynth.utils.arrays import Floats, Ints
 from skdpsynth.utils.dtypes import EXACT, Kind, is_date, same_name
@@ -205,10 +206,8 @@ class RowRules:
         for rule in in_order(schema.rules):
             (name,) = rule.derived
             derived.append(columns[name])
-            of_rule = (
-                _computed_domain if isinstance(rule, Computed) else declared_domain
-            )
-            domains[name] = of_rule(columns[name], schema)
+            find = _computed_domain if isinstance(rule, Computed) else declared_domain
+            domains[name] = find(columns[name], schema)
             rules.append(rule)
         used = {name: domains[name] for rule in rules for name in rule.names}
         own = {name: columns[name] for name in used if name in columns}
@@ -268,8 +267,9 @@ class RowRules:
 
         def read(name: Hashable) -> tuple[Kind, Floats]:
             column, (values, missing) = self.columns[name], cells[name]
-            if self.domains[name].step is not None:
-                values = column.from_wall(values)
+            if (self.domains[name].step is None) == rule.by_calendar:
+                move = column.to_wall if rule.by_calendar else column.from_wall
+                values = move(values)
             return column.kind, np.where(missing, np.nan, values)
 
         column, domain = self.columns[rule.names[0]], self.domains[rule.names[0]]
@@ -285,6 +285,15 @@ class RowRules:
             inside = (low <= values) & (values <= high)
             values = np.where(inside, written, values)
         return values + 0.0, missing
+
+    def followed(self, frame: pd.DataFrame) -> Iterator[tuple[Hashable, pd.Series]]:
+        """Yield what rules compute from other columns of synthetic rows."""
+        for rule in (rule for rule in self.rules if isinstance(rule, Computed)):
+            every = [(self.columns[n], self.domains[n]) for n in rule.names]
+            cells = {c.name: wall_values(frame[c.name], c, d) for c, d in every[1:]}
+            (column, domain), (values, gone) = every[0], self._computed(rule, cells)
+            values = values if domain.step is None else column.from_wall(values)
+            yield column.name, column.to_series(values, gone).set_axis(frame.index)
 
     def alike(self, name: Hashable) -> list[Ints]:
         """Group the categories of a column by each column that they decide."""
@@ -316,11 +325,6 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
     columns = {column.name: column for column in layout.columns}
     for rule in schema.rules:
         own = [columns[name] for name in rule.names]
-        nullable = [
-            column.can_be_missing
-            and getattr(schema.columns.get(column.name), "nullable", False)
-            for column in own
-        ]
         for column in () if isinstance(rule, MissingTogether) else own:
             described = schema.columns.get(column.name)
             if column.dtype is None or not isinstance(described, Continuous):
@@ -356,14 +360,14 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                 )
         elif isinstance(rule, Computed):
             kinds, kind = {column.kind for column in own[1:]}, own[0].kind
-            years, timed = rule.unit == "Y", not kinds.isdisjoint(TIMES)
-            fits = not years if kind in TIMES else timed == (rule.unit is not None)
-            fits &= not (years and "timedelta" in kinds)
+            dated, timed = rule.by_calendar, not kinds.isdisjoint(TIMES)
+            fits = not dated if kind in TIMES else timed == (rule.unit is not None)
+            fits &= not (dated and "timedelta" in kinds)
             if not fits or (kind == "integer" and own[0].limits[1] < 2**31 - 1):
                 raise InvalidSchemaError(
                     f"The rule {rule} must give what its column holds, which is {kind},"
                     f" of dtype {own[0].dtype}. Times and durations are numbers by a"
-                    " unit (years: times alone), other numbers have none, and whole"
+                    " unit (dates: times alone), other numbers have none, and whole"
                     " ones 32 bits. Correct the unit, or convert columns."
                 )
             divided = "/" in getattr(rule, "expression", "")
@@ -378,7 +382,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     f" as the dtype {decided.dtype} of {decided.name!r} holds them. Got"
                     " a fraction; correct the table, or convert the column."
                 )
-            gaps = [decided] if nullable[0] else []
+            gaps = [decided] if is_nullable(own[0], schema) else []
         else:
             gaps = own
         for column in gaps:
@@ -525,7 +529,7 @@ class Metadata:
             target=target,
             n_rows=n_rows,
             class_counts=counts,
-            blanks={},
+            blanks={n: own for n, own in declared.blanks.items() if n not in columns},
         )
 
 
@@ -540,6 +544,8 @@ def check_domain(
         require(domain.nullable <= column.can_be_missing, "missing values")
         least = getattr(domain, "low", -1.0)
         require(least >= 0 or isinstance(column, First), "a gap below 0")
+        codes = {*column.members[-1].special} if isinstance(column, Gap) else set()
+        require({*getattr(domain, "special", ())} <= codes, "special values")
         declared = None
     if isinstance(domain, NumericDomain):
         require(column.kind not in ("categorical", "boolean"), "a domain of numbers")

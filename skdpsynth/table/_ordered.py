@@ -19,6 +19,7 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import (
+    OPEN,
     ROUNDING,
     SECONDS_OF,
     TIMES,
@@ -69,15 +70,27 @@ class Member:
         ends = np.array(self.domain.bounds)
         return ends if self.domain.step is not None else self.column.to_wall(ends)
 
-    def read(self, frame: pd.DataFrame) -> Cells:
-        """Return numbers as they are declared, or times on their clock; private."""
+    @property
+    def special(self) -> dict[float, float]:
+        """Its special values, by the gaps that stand for them: below 0, as no other."""
+        found = np.array(OPEN if self.column.kind == "datetime" else ())
+        if self.domain is not None:
+            found = np.array(self.domain.special)
+            found = self.column.to_wall(found) if self.domain.step is None else found
+        return {_DAY * (k - len(found)): v for k, v in enumerate(found.tolist())}
+
+    def read(self, frame: pd.DataFrame) -> tuple[Floats, Bools, Floats]:
+        """Return numbers on the clock, where they are missing or special, and codes."""
         values, missing = numeric_values(frame[self.column.name], self.column)
-        values = self.column.to_wall(values)
+        values, codes = self.column.to_wall(values), np.zeros(len(values))
+        for code, value in self.special.items():
+            same = self.begun(values) == self.begun(np.array(value))
+            codes[same & ~missing] = code
         if self.domain is not None:
             if self.domain.integer:
                 values = self.domain.from_steps(self.domain.whole_steps(values))
             values = np.clip(values, *self.ends)
-        return values, missing
+        return values, missing | (codes < 0), codes
 
     def begun(self, values: Floats) -> Floats:
         """Cut other times down to the steps of this column."""
@@ -129,15 +142,16 @@ class Gap(StandIn):
         return np.where(far, np.floor(last / _DAY) * _DAY, begun)
 
     def read(self, frame: pd.DataFrame) -> pd.Series:
-        *before, (values, missing) = [member.read(frame) for member in self.members]
+        *before, (values, missing, codes) = [m.read(frame) for m in self.members]
         last, none = _last(before) if before else (values, missing)
         with np.errstate(over="ignore"):
             last = self.start(last, values - self.start(last, np.zeros(1)))
             gaps = np.where(none, 0.0, np.maximum(values - last, 0.0))
             exact = max(float_info(member.column.dtype).eps for member in self.members)
             gaps = as_written(gaps, values, last, float(exact), np.subtract)
-        gaps = np.minimum(gaps, sys.float_info.max)
-        return replace(self, can_be_missing=True).to_series(gaps, missing)
+        gaps = np.where(codes < 0, codes, np.minimum(gaps, sys.float_info.max))
+        column = ColumnLayout(self.name, self.dtype, self.kind, True)
+        return column.to_series(gaps, missing & (codes == 0))
 
 
 @dataclass(frozen=True)
@@ -161,7 +175,7 @@ class Order:
     rule: Ordered
     members: tuple[Member, ...]
     # In the place of each. One more, at the end, is missing where the first column is,
-    # if it may be: of that the first present value is modelled.
+    # or stands for a special value of it: of that the first present value is modelled.
     modelled: tuple[ColumnLayout, ...]
 
     derived = ()  # all of its columns are modelled in some form
@@ -173,15 +187,16 @@ class Order:
         own = [columns[name] for name in rule.names]
         members = tuple(Member(c, declared_domain(c, schema)) for c in own)
         first, absent = own[0], []
-        if is_nullable(first, schema):
+        nullable, special = is_nullable(first, schema), (*members[0].special,)
+        if nullable or special:
             name = _free(f"{first.name} is missing", columns)
             described = first.name in schema.columns
-            known = NumericDomain(0.0, 0.0, False, True, True) if described else None
-            as_first = None, members[:1], known
+            known = NumericDomain(0.0, 0.0, False, True, nullable, special=special)
+            as_first = None, members[:1], known if described else None
             absent = [Gap(name, pd.Int64Dtype(), "integer", True, *as_first)]
             name = _free(" or ".join(map(str, rule.names)), columns)
             domain = members[0].domain
-            domain = None if domain is None else replace(domain, nullable=False)
+            domain = domain and replace(domain, nullable=False, special=())
             stated = first, members, domain, needs_resolution(first, schema)
             first = First(name, first.dtype, first.kind, False, *stated)
         gaps = [
@@ -198,11 +213,9 @@ class Order:
     @property
     def carriers(self) -> dict[Hashable, Hashable]:
         """What is missing where a column is, by its name."""
-        names = [column.name for column in self.modelled]
-        carrying = dict(zip(self.names, names, strict=False))
-        if len(names) > len(self.names):
-            carrying[self.names[0]] = names[-1]
-        return carrying
+        first = self.modelled[len(self.names) :] or self.modelled[:1]
+        carrying = zip(self.names, (*first, *self.modelled[1:]), strict=False)
+        return {name: column.name for name, column in carrying}
 
     def domains(
         self, modelled: Mapping[Hashable, Any], schema: TableSchema
@@ -214,9 +227,12 @@ class Order:
             domain = modelled[column.name]
             if last is not None:
                 domain = _sum_of(last, domain, member, schema)
-            nullable = is_nullable(member.column, schema)
-            last = Member(member.column, replace(domain, nullable=nullable))
-            found[member.column.name] = last.domain
+            own, nullable = member.column, is_nullable(member.column, schema)
+            codes = modelled[self.carriers[own.name]].special
+            special = np.array([member.special.get(code, code) for code in codes])
+            special = own.from_wall(special) if domain.step is None else special
+            domain = replace(domain, nullable=nullable, special=(*special.tolist(),))
+            last, found[own.name] = Member(own, domain), domain
         return found
 
     def keep(
@@ -225,8 +241,11 @@ class Order:
         """Turn gaps back into values in order that their columns can hold, in place."""
         members = [Member(m.column, domains[m.column.name]) for m in self.members]
         drawn = [cells[column.name] for column in self.modelled]
-        missing = np.array([cells[name][1] for name in self.carriers.values()])
-        ceilings = self._ceilings(members, missing)
+        carried = [cells[name] for name in self.carriers.values()]
+        codes, missing = map(np.array, zip(*carried, strict=True))
+        codes[0] *= len(self.modelled) > len(members)  # else it is no gap
+        gone = missing | (codes < 0)
+        ceilings = self._ceilings(members, gone)
         last = lowest = np.full(missing.shape[1], -np.inf)
         for n, (member, (values, _)) in enumerate(zip(members, drawn, strict=False)):
             column, domain, gap = member.column, member.domain, self.modelled[n]
@@ -234,16 +253,18 @@ class Order:
                 values = gap.start(last, values) + values
             elif domain.step is None:
                 values = column.to_wall(values)
-            last = np.where(missing[n] & (n > 0), last, values)
+            last = np.where(gone[n] & (n > 0), last, values)
             least = member.after(lowest, strict=self.rule.strict)
             if domain.integer:
                 values = domain.from_steps(domain.whole_steps(values))
             kept = np.maximum(np.clip(values, *member.ends), least)
             kept = np.minimum(kept, ceilings[n]) + 0.0
+            for code, value in self.members[n].special.items():
+                kept[codes[n] == code] = value
             utc = column.from_wall(kept)
             if column.zone is not None:  # an hour that clocks leave out is none
                 kept = column.to_wall(utc)
-            lowest = np.where(missing[n], lowest, kept)
+            lowest = np.where(gone[n], lowest, kept)
             kept = utc if domain.step is None else kept
             cells[column.name] = kept, missing[n]
 
@@ -288,7 +309,8 @@ def _gap_of(name: str, members: tuple[Member, ...], schema: TableSchema) -> Gap:
         width = min(max(float(own.ends[1]) - low, 0.0), sys.float_info.max)
         width += _DAY * timed
         log = Continuous(0, width / (own.step or 1.0)).resolved_scale() == "log"
-        domain = NumericDomain(0.0, width, log, False, nullable)
+        special = (*own.special,)
+        domain = NumericDomain(0.0, width, log, False, nullable, special=special)
         if own.step is not None:
             domain = domain.with_step(own.step, 0.0, width // own.step)
         elif all(member.domain.integer for member in members):
@@ -327,10 +349,10 @@ def _sum_of(
     return found
 
 
-def _last(cells: Sequence[Cells]) -> Cells:
+def _last(cells: Sequence[tuple[Floats, Bools, Floats]]) -> Cells:
     """Return the last present number of every row, and where there is none."""
-    last, none = cells[0]
-    for values, missing in cells[1:]:
+    last, none, _ = cells[0]
+    for values, missing, _ in cells[1:]:
         last, none = np.where(missing, last, values), none & missing
     return last, none
 

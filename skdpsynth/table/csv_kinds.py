@@ -212,8 +212,8 @@ def _as_times(
 def _alike(texts: Cells, column: Continuous | Datetime, form: CsvForm) -> Mask:
     """Return which texts are what is written of what is read of them."""
     values, refused = typed_cells(texts, column, form)
-    if column.format is None:
-        return ~refused
+    if column.format is None:  # digits alone are codes, as "0101"
+        return ~refused & pc.match_substring_regex(texts, r"\D").to_numpy(False)
     if "%z" in column.format:  # not written in the zones that they had
         column = Datetime("1970", "1970", format=column.format.replace("%z", ""))
         bare = pc.replace_substring_regex(texts, "[+-][0-9]{2}:?[0-9]{2}$", "")

@@ -21,6 +21,7 @@ from skdpsynth.schema import (
     Datetime,
     Identifier,
     Ordered,
+    SumOf,
     TableSchema,
     Text,
 )
@@ -37,6 +38,7 @@ def schema_of(column=SEX, *, target="s", **more) -> TableSchema:
 
 
 ORDER, CODED = Ordered(["a", "b"]), Continuous(0, 1, special=[9])
+SUM = SumOf("a", ["b", "c"])
 
 
 def unit_of(name="who", most=2, **more) -> TableSchema:
@@ -119,7 +121,7 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Datetime("2019", "2020", special=["31.12.9999"]), "ISO 8601"),
         (lambda: Datetime("2019", "2020", special=["2021-01-01T00Z"]), "a time zone"),
         (lambda: Datetime("2019", "2020", special=["2021", "2021-01-01"]), "distinct"),
-        (lambda: TableSchema(dict.fromkeys("ab", CODED), rules=[ORDER]), "no special"),
+        (lambda: TableSchema(dict.fromkeys("abc", CODED), rules=[SUM]), "no special"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
         (lambda: TableSchema({frozenset(): SEX}).to_dict(), "cast it to str"),
         (lambda: TableSchema({"sex": Categorical}), "Column 'sex' of TableSchema"),

@@ -54,6 +54,7 @@ KINDS = {
     "European": (EUROS, {"form": EUROPEAN}, "continuous", "%,.2f €"),
     "whole": ([f"{v:.0f}" for v in AMOUNTS], {}, "continuous", ...),
     "codes": ([f"{v:05.0f}" for v in AMOUNTS / 10], {}, "categorical", ...),
+    "codes of a ward": (["0101", "0204", "0999"] * 100, {}, "categorical", ...),
     "codes and gaps": (["01067", "", "80331"] * 100, {}, "categorical", ...),
     "long codes": ([f"{v:.0f}{10**18}" for v in AMOUNTS], {}, "categorical", ...),
     "names": (RNG.choice(["ann", "bob"], 300).tolist(), {}, "categorical", ...),

@@ -10,6 +10,7 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import Continuous, Datetime, Ordered, TableSchema
 from skdpsynth.table import (
     Classes,
+    Gap,
     Metadata,
     NumericDomain,
     declared_domain,
@@ -23,9 +24,11 @@ def ready(frame, schema, domains=None):
     """Return the metadata of a table in order; domains are those declared or wide."""
     _, layout = open_table(frame, schema=schema)
     if domains is None:
-        wide = NumericDomain(-1e11, 1e11, False, False, True)
-        columns = modelled_columns(layout, schema)
-        domains = [declared_domain(column, schema) or wide for column in columns]
+        domains, wide = [], (-1e11, 1e11, False, False, True)
+        for column in modelled_columns(layout, schema):
+            codes = column.members[-1].special if isinstance(column, Gap) else ()
+            found = NumericDomain(*wide, special=(*codes,))
+            domains.append(declared_domain(column, schema) or found)
     return Metadata.of(layout, tuple(domains), Classes((), np.ones(1)), schema)
 
 
@@ -99,7 +102,17 @@ def times(**options):
     return Datetime("2021-01-01", "2024-01-01", **options)
 
 
+def coded(series, *values):
+    """Give some rows values that stand for something."""
+    series = series.dt.as_unit("s") if series.dtype.kind != "i" else series
+    for value in values:
+        series = series.mask(RNG.random(len(series)) < 0.3, value)
+    return series
+
+
 OPEN, SECOND, MINUTE = times(nullable=True), times(unit="s"), times(unit="min")
+ENDS = [pd.Timestamp(end).as_unit("s") for end in ("1900-01-01", "9999-12-31")]
+LAST = ENDS[1].tz_localize("Europe/Berlin")
 MIDNIGHT = BERLIN.dt.normalize()
 TABLES = {
     "days": ([DAY, DAY + STAY], [times(unit="D")] * 2),
@@ -114,6 +127,16 @@ TABLES = {
     "a time, then its minute": ([TIME, TIME.dt.floor("min")], [SECOND, MINUTE]),
     "in a zone": ([BERLIN, BERLIN + STAY], []),
     "in a zone, days": ([MIDNIGHT, MIDNIGHT + 24 * STAY], [times(unit="h")] * 2),
+    "open ends": (
+        [coded(DAY, *ENDS), thinned(coded(DAY + STAY, *ENDS)), DAY + 2 * STAY],
+        [times(unit="D", special=ENDS, nullable=n) for n in (False, True, False)],
+    ),
+    "open ends, measured": ([thinned(coded(TIME, ENDS[1])), coded(TIME, *ENDS)], []),
+    "open ends in a zone": ([coded(BERLIN), coded(BERLIN + STAY, LAST)], []),
+    "codes amid numbers": (
+        [coded(WHOLE, -1), coded(WHOLE + 3, -1, 99)],
+        [Continuous(0, 20_000, integer=True, special=[-1, 99])] * 2,
+    ),
     "durations": ([STAY, STAY + TIME.diff().abs().fillna(STAY[0])], []),
     "money": ([MONEY, MONEY + MORE], [Continuous(0, 20_000, decimals=2)] * 2),
     "money, measured": ([thinned(MONEY), MONEY + MORE], []),

@@ -25,7 +25,7 @@ from skdpsynth.exceptions import (
 )
 from skdpsynth.privacy import LocalParts, Parts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.schema import Categorical, Continuous, Derived, Identifier, TableSchema
 from skdpsynth.table import limit_rows, open_table
 
 MOST = 3
@@ -355,6 +355,20 @@ def test_what_is_constant_in_a_unit_is_so_and_depends_on_the_rest_as_before():
     # Rows are moved among units, and all but a few values stay.
     assert abs((drawn["sex"] == "f").mean() - (alone["sex"] == "f").mean()) < 0.02
     assert drawn.groupby("who")["a"].nunique().max() > 1  # not constant
+
+
+def test_what_is_computed_of_units_and_rows_is_so_in_every_row():
+    """Ages at the dates of rows, whose dates of birth are of units."""
+    table, rng = table_of(COUNTS, seed=3), np.random.default_rng(0)
+    of_unit = table["who"].str.removeprefix("p").astype(int)
+    born = pd.Timestamp("1950-01-01") + pd.to_timedelta(of_unit * 9, "D")
+    day = born + pd.to_timedelta(rng.integers(9000, 18_000, len(table)), "D")
+    table = table.assign(born=born, day=day, age=pd.array([0] * len(table), "Int64"))
+    rules = [Derived("age", "day - born", unit="D")]
+    schema = schema_of(MOST, {}, per_unit=["born"], rules=rules)
+    drawn = IndependentSynthesizer(8.0, schema=schema).fit(table).sample(900, unit=True)
+    assert drawn["born"].equals(drawn.groupby("who")["born"].transform("first"))
+    assert (drawn["age"] == (drawn["day"] - drawn["born"]).dt.days).all()
 
 
 @pytest.mark.parametrize("dtype", ["object", "int8", "bool", "category"])
