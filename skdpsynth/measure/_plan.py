@@ -21,7 +21,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from numbers import Integral
@@ -38,12 +38,29 @@ from skdpsynth.measure._allocation import (
     allocate,
 )
 from skdpsynth.measure._discovery import Discovery, Labels
-from skdpsynth.measure._shares import LITTLE, N_CELLS, QUARTER, RARE, SURE
-from skdpsynth.measure._steps import Hours, UnsureRanges, has_many_numbers, is_numeric
+from skdpsynth.measure._outer_bins import outer_codes
+from skdpsynth.measure._shares import (
+    FEW,
+    LIKELY,
+    LITTLE,
+    N_CELLS,
+    QUARTER,
+    RARE,
+    SURE,
+)
+from skdpsynth.measure._steps import (
+    Cost,
+    Hours,
+    Ranges,
+    UnsureRanges,
+    has_many_numbers,
+    is_numeric,
+)
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
+    MISSING,
     ColumnDomain,
     ColumnLayout,
     MarginalTransform,
@@ -108,13 +125,16 @@ class Guess:
         if n := sum(map(_is_fixed, domains)):
             of_all.append(f"{n} of {len(domains)} columns can hold one value only")
         accountant, n_rows = accountant_of(epsilon), self.counts.sum()
-        label_from = discovery.costs(accountant, n_rows)["labels"].found_from
+        costs = discovery.costs(accountant, n_rows)
+        label_from = costs["labels"].found_from
         if label_from > max(RARE * n_rows, 1.0):
             few = f"up to {label_from:.0f} rows"
             of_all.append(f"undeclared labels of {few} are not found")
-        found_from = table["category_threshold"].max()
+        found_from = costs["categories"].found_from
         if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
             of_all += _lost_categories(discovery, found_from, n_rows)
+        of_codes = _lost_codes(costs, n_rows), _undeclared(discovery, Ranges.name)
+        of_all += _texts([of_codes] * bool(of_codes[0]), sys.maxsize)
         of_dtypes = _of_dtypes(self.layout, self.labels, self.schema.columns)
         of_all += _texts(of_dtypes, sys.maxsize)
         claims = weak_claims(epsilon, accountant.delta, n_rows)
@@ -316,6 +336,8 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 
 
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
+# A gap that no tail has, in widths of the other rows: lognormal with deviation 3 has 2.
+_APART = 4.0
 _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
 _NO_PAIRS = (
     "too few rows for tables of two columns: only correlations are measured, and what"
@@ -366,8 +388,8 @@ def _allocated(
         notes += _lost_categories(discovery, categories_from, n_rows)
     # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
     # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
-    if 2 * costs["column ranges"].found_from > n_rows:
-        names = ", ".join(_undeclared(discovery, "column ranges"))
+    if 2 * costs[Ranges.name].found_from > n_rows:
+        names = ", ".join(_undeclared(discovery, Ranges.name))
         notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
     if not costs[Hours.name].share:
         names = ", ".join(_undeclared(discovery, Hours.name))
@@ -416,6 +438,17 @@ def _lost_categories(
     if found_from >= n_rows:
         words = f"too few rows for any undeclared category to be found in {names}"
     return [f"{words} ({_TEXTS})"] if own and found_from > 1 else []
+
+
+def _lost_codes(costs: Mapping[str, Cost], n_rows: float) -> str:
+    """Return that codes amid numbers may be lost, if many rows may have one."""
+    # Ranges are found from LIKELY times as many rows.
+    if (most := costs[Ranges.name].found_from / LIKELY) <= FEW * n_rows:
+        return ""
+    return (
+        f"codes amid numbers that up to {most:.0f} rows have, such as -99999, are not"
+        " found, but clipped or blurred, in {} (list them: special=[...])"
+    )
 
 
 def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
@@ -491,12 +524,14 @@ def remarks(
     plans: Sequence[Allocation],
     declared: TableSchema,
     report: PrivacyReport,
+    costs: Mapping[str, Cost],
     *,
     dependent: bool,
 ) -> tuple[str, list[str]]:
     """Return the warning of a fit, empty if nothing is poor, and notes for its report.
 
-    `dependent` tells whether the synthesizer learns how columns depend on each other.
+    `costs` are those of discovery; `dependent` tells whether the synthesizer learns how
+    columns depend on each other.
     """
     metadata, described = model.metadata, {*declared.columns}
     layout, classes = metadata.layout, metadata.classes
@@ -511,7 +546,7 @@ def remarks(
         unlearnt = {_unlearnt(plan, metadata.domains) for plan in plans}
         if dependent and all(unlearnt) and len(metadata.columns) > 1:
             of_table += [f"all classes have {words}" for words in unlearnt]
-    of_columns = [*_of_columns(model, described)]
+    of_columns = [*_of_columns(model, plans, described, costs)]
     of_columns += _of_dtypes(layout, classes.labels, described)
 
     def said(most: int) -> str:
@@ -585,21 +620,38 @@ def _of_target(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
         yield "the target has one class only, so a classifier learns nothing"
 
 
-def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark]:
+def _of_columns(
+    model: TableModel,
+    plans: Sequence[Allocation],
+    described: set[Hashable],
+    costs: Mapping[str, Cost],
+) -> Iterator[_Remark]:
     """Yield what columns lost, or may be, by what was released of them."""
     metadata, counts = model.metadata, model.metadata.classes.counts
     found: dict[str, list[str]] = {}
-    clocks = Hours({}, TableSchema({}))
-    largest = model.marginals[int(counts.argmax())]
+    clocks, n_rows = Hours({}, TableSchema({})), float(counts.sum())
+    place = int(counts.argmax())
+    largest, noise_std = model.marginals[place], plans[place].marginals.noise_std
+    codes, found_from = _lost_codes(costs, n_rows), costs["categories"].found_from
+    rare = f"categories of up to {found_from:.0f} rows are not found in {{}}, which may"
+    rare = f"{rare} lack some (declare Categorical([...]))"
+    rare *= found_from > FEW * n_rows
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
         if column.original is None:  # it stands for whether others are missing
             continue
         words, beside = _fate(column.kind, marginal.domain)
+        if not words and isinstance(marginal.domain, NumericDomain):
+            words = _FAR * _is_apart(marginal)
+            words = words or _FAINT * _is_faint(marginal, counts[place], noise_std)
         if not words and clocks.concerns(column, marginal.domain):
             words = "" if getattr(marginal.domain, "hours", ()) else _NO_CLOCKS
         own = column.original is column and column.name not in described
         if not words and own and column.kind == "integer" and j != metadata.measured:
-            words = _as_codes(marginal, float(counts.sum()))
+            words = _as_codes(marginal, n_rows)
+        if not words and own and column.kind == "categorical":
+            words = rare
+        elif not words and own and is_numeric(column) and outer_codes(column):
+            words = codes
         found.setdefault(words, []).append(repr(column.name) + beside)
     found.pop("", None)
     yield from found.items()
@@ -611,8 +663,8 @@ def _fate(kind: str, own: ColumnDomain) -> tuple[str, str]:
         words = "the range of {} is a guess, beyond which values are clipped (state it:"
         words = f"{words} {_BOUNDS[kind]}), also codes that are far off (special=[...])"
         return words if own.guessed else "", ""
-    n, rare = len(own.categories), own.other > LITTLE
-    beside = f" ({n}, about {100 * own.other:.0f} % of its rows)"
+    n, rare = len(own.categories), own.other > RARE
+    beside = f" ({n} kept, about {100 * own.other:.0f} % of its rows have others)"
     if n == 0 and (rare or not own.nullable):
         # Where any value of a hundredth of the rows would have been found.
         many = _TEXTS if own.other > 1.0 - RARE else "declare Categorical([...])"
@@ -634,6 +686,45 @@ def _fate(kind: str, own: ColumnDomain) -> tuple[str, str]:
         "rare categories are drawn as the ones that were found, in {} (group them, or"
         f" declare Categorical([...]){text})"
     ), beside
+
+
+_FAINT = (
+    "what few rows of {} have (amounts beside zeros or missing values, special values)"
+    " is not clear of the noise, and its share and size may be wrong (a larger epsilon,"
+    " fewer columns or tighter bounds help)"
+)
+_FAR = (
+    "some rows of {} are far from all others, as codes are that stand for something,"
+    " and may come back as other numbers (list codes: special=[...], or na_values of"
+    " what is missing)"
+)
+
+
+def _is_faint(marginal: MarginalTransform, n_rows: float, noise_std: float) -> bool:
+    """Return whether what few rows of a class have, beside one value, may be noise."""
+    present = n_rows * (1.0 - marginal.missing)
+    shares = {own: above - below for own, below, above in marginal.jumps()}
+    rest = present * (1.0 - sum(shares.values()))
+    special = [own for own in marginal.domain.own if own.code > MISSING]
+    least = min([shares.get(own, 0.0) for own in special], default=1.0)
+    unclear = LIKELY * noise_std
+    # Of 3,000 rows x 9 columns with 10 deviations of amounts 1 of 2 fits was wrong by
+    # a quarter, with 20 one of 30 (epsilon 1).
+    amounts = rest < min(QUARTER * n_rows, SURE * unclear)
+    return bool(amounts or least * present <= unclear > FEW * n_rows)
+
+
+def _is_apart(marginal: MarginalTransform) -> bool:
+    """Return whether a part of the rows is far from all others, at either end."""
+    values, _ = replace(marginal, missing=0.0).decode(np.arange(0.5, 100.0) / 100.0)
+    usual = values[marginal.domain.codes(values) <= MISSING]
+    n = np.arange(3, len(usual) // 2)  # hundredths; one more may be between
+    for ends in (usual, -usual[::-1]):
+        gap, others = ends[-n] - ends[-n - 2], ends[-n - 2] - ends[:1]
+        apart = (others > 0) & (gap > _APART * others) & (ends[-1] - ends[-n] < 2 * gap)
+        if apart.any():
+            return True
+    return False
 
 
 def _as_codes(marginal: MarginalTransform, n_rows: float) -> str:

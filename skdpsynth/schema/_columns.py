@@ -131,7 +131,12 @@ class Column(Stated):
         what = f"'special' value of {type(self).__name__}"
         given = (check(what, value) for value in distinct(self, "special"))
         self._set(special=tuple(sorted(given, key=number_of)))
-        distinct(self, "special")
+        unit = getattr(self, "unit", None)
+        size, numbers = SECONDS_OF.get(unit or ""), map(number_of, self.special)
+        if len({x // size if size else float(x) for x in numbers}) < len(self.special):
+            rule = f"The 'special' of {type(self).__name__} must be distinct"
+            beside = f"{rule}, also when cut to the unit {unit!r}" if unit else rule
+            raise wrong(beside, [*map(as_typed, self.special)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,10 +215,10 @@ class Continuous(Column):
             what = f"'{name}' bound of Continuous"
             self._set(**{name: self._number(what, getattr(self, name))})
         _check_order(self, self.low, self.high)
-        self._set_special(self._number)
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
             among = f"{', '.join(SECONDS_OF)}, or None"
             raise wrong(f"The 'unit' of Continuous must be one of {among}", self.unit)
+        self._set_special(self._number)
         mixed = self.integer if timed else self.unit is not None
         if mixed or (self.unit and self.decimals is not None):
             raise InvalidSchemaError(

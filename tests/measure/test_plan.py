@@ -345,8 +345,8 @@ def test_the_remedies_of_texts_follow_from_what_was_found_of_them():
     common = np.where(numbers % 10 < 3, "none", "often")
     cases = [
         (unique, ("no category of 's'", text, "what names rows Identifier()")),
-        (np.where(numbers % 10 < 3, "none", unique), (f"{rare} (1, about 70 %", text)),
-        (np.where(numbers % 10 < 7, common, unique), (f"{rare} (2, about 30 %",)),
+        (np.where(numbers % 10 < 3, "none", unique), (f"{rare} (1 kept, about 70 %", text)),
+        (np.where(numbers % 10 < 7, common, unique), (f"{rare} (2 kept, about 30 %",)),
     ]
     for values, words in cases:
         said_of = said(independent(target=None), pd.DataFrame({"u": 0.5, "s": values}))
