@@ -38,24 +38,8 @@ from skdpsynth.measure._allocation import (
     allocate,
 )
 from skdpsynth.measure._discovery import Discovery, Labels
-from skdpsynth.measure._outer_bins import outer_codes
-from skdpsynth.measure._shares import (
-    FEW,
-    LIKELY,
-    LITTLE,
-    N_CELLS,
-    QUARTER,
-    RARE,
-    SURE,
-)
-from skdpsynth.measure._steps import (
-    Cost,
-    Hours,
-    Ranges,
-    UnsureRanges,
-    has_many_numbers,
-    is_numeric,
-)
+from skdpsynth.measure._shares import FEW, LIKELY, LITTLE, N_CELLS, QUARTER, RARE, SURE
+from skdpsynth.measure._steps import Cost, Hours, has_many_numbers, is_numeric
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
@@ -130,13 +114,14 @@ class Guess:
         if label_from > max(RARE * n_rows, 1.0):
             few = f"up to {label_from:.0f} rows"
             of_all.append(f"undeclared labels of {few} are not found")
-        found_from = costs["categories"].found_from
+        found_from = table["category_threshold"].max()
         if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
             of_all += _lost_categories(discovery, found_from, n_rows)
-        of_codes = _lost_codes(costs, n_rows), _undeclared(discovery, Ranges.name)
-        of_all += _texts([of_codes] * bool(of_codes[0]), sys.maxsize)
+        numeric = _undeclared(discovery, "column ranges")
         of_dtypes = _of_dtypes(self.layout, self.labels, self.schema.columns)
-        of_all += _texts(of_dtypes, sys.maxsize)
+        of_all += _texts(
+            [(_lost_codes(costs, n_rows), numeric), *of_dtypes], sys.maxsize
+        )
         claims = weak_claims(epsilon, accountant.delta, n_rows)
         of_all += [claim.partition(":")[0] for claim in claims]
         for c, words in enumerate(unlearnt):
@@ -336,8 +321,7 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 
 
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
-# A gap that no tail has, in widths of the other rows: lognormal with deviation 3 has 2.
-_APART = 4.0
+_APART = 4.0  # a gap, over how far others are from the median; a lognormal tail has 2
 _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
 _NO_PAIRS = (
     "too few rows for tables of two columns: only correlations are measured, and what"
@@ -370,7 +354,7 @@ def _allocated(
         any_range if domain is None and is_numeric(column) else domain
         for column, domain in discovery.declared.items()
     ]
-    usual = [cost.share for name, cost in costs.items() if name != UnsureRanges.name]
+    usual = [cost.share for name, cost in costs.items() if name != "unsure ranges"]
     left = 1.0 - sum(usual)  # most tables have no range that is asked for again
     plans = allocate(
         plan_classes,
@@ -388,8 +372,8 @@ def _allocated(
         notes += _lost_categories(discovery, categories_from, n_rows)
     # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
     # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
-    if 2 * costs[Ranges.name].found_from > n_rows:
-        names = ", ".join(_undeclared(discovery, Ranges.name))
+    if 2 * costs["column ranges"].found_from > n_rows:
+        names = ", ".join(_undeclared(discovery, "column ranges"))
         notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
     if not costs[Hours.name].share:
         names = ", ".join(_undeclared(discovery, Hours.name))
@@ -442,13 +426,11 @@ def _lost_categories(
 
 def _lost_codes(costs: Mapping[str, Cost], n_rows: float) -> str:
     """Return that codes amid numbers may be lost, if many rows may have one."""
-    # Ranges are found from LIKELY times as many rows.
-    if (most := costs[Ranges.name].found_from / LIKELY) <= FEW * n_rows:
-        return ""
-    return (
-        f"codes amid numbers that up to {most:.0f} rows have, such as -99999, are not"
-        " found, but clipped or blurred, in {} (list them: special=[...])"
+    most = costs["column ranges"].found_from / LIKELY  # SURE noise deviations
+    words = (
+        f"codes amid numbers of up to {most:.0f} rows, such as -99999, are clipped or"
     )
+    return f"{words} blurred in {{}} (list them: special=[...])" * (most > FEW * n_rows)
 
 
 def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
@@ -465,22 +447,14 @@ def _of_dtypes(
 ) -> Iterator[_Remark]:
     """Yield what a dtype says that is not public, or may not be meant."""
     ordered = [c.name for c in layout.columns if c.ordered and c.name not in described]
-    yield (
-        (
-            "the order of the categories of {} is not public, so they come back sorted"
-            " by name or number (state it: Categorical([...], ordered=True))"
-        ),
-        [*map(repr, ordered)],
-    )
+    words = "the order of the categories of {} is not public, so they come back sorted"
+    words += " by name or number (state it: Categorical([...], ordered=True))"
+    yield words, [*map(repr, ordered)]
     column = layout.label_column
     many = column is not None and column.kind == "integer" and len(labels) > FEW_NUMBERS
-    yield (
-        (
-            f"the target {{}} is an integer column, so it has {len(labels)} classes (a"
-            " measurement is declared by Continuous(low, high, integer=True))"
-        ),
-        [repr(layout.target)] * (many and layout.target not in described),
-    )
+    words = f"the target {{}} is an integer column, so it has {len(labels)} classes (a"
+    words += " measurement is declared by Continuous(low, high, integer=True))"
+    yield words, [repr(layout.target)] * (many and layout.target not in described)
 
 
 def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> list[str]:
@@ -568,7 +542,7 @@ def _named(names: Sequence[str], most: int) -> str:
 def _texts(remarks: Iterable[_Remark], most: int) -> Iterator[str]:
     """Write those of any columns, with so many names."""
     for words, names in remarks:
-        if names:
+        if words and names:
             yield words.replace("{}", _named(names, most))
 
 
@@ -629,40 +603,37 @@ def _of_columns(
     """Yield what columns lost, or may be, by what was released of them."""
     metadata, counts = model.metadata, model.metadata.classes.counts
     found: dict[str, list[str]] = {}
-    clocks, n_rows = Hours({}, TableSchema({})), float(counts.sum())
-    place = int(counts.argmax())
-    largest, noise_std = model.marginals[place], plans[place].marginals.noise_std
+    clocks, place, n_rows = (
+        Hours({}, TableSchema({})),
+        int(counts.argmax()),
+        counts.sum(),
+    )
+    largest = model.marginals[place]
+    unclear = LIKELY * plans[place].marginals.noise_std / counts[place]
     codes, found_from = _lost_codes(costs, n_rows), costs["categories"].found_from
-    rare = f"categories of up to {found_from:.0f} rows are not found in {{}}, which may"
-    rare = f"{rare} lack some (declare Categorical([...]))"
-    rare *= found_from > FEW * n_rows
+    rare = f"categories of up to {found_from:.0f} rows are not found in {{}}"
+    rare = f"{rare} (declare Categorical([...]))" * (found_from > FEW * n_rows)
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
         if column.original is None:  # it stands for whether others are missing
             continue
-        words, beside = _fate(column.kind, marginal.domain)
-        if not words and isinstance(marginal.domain, NumericDomain):
-            words = _FAR * _is_apart(marginal)
-            words = words or _FAINT * _is_faint(marginal, counts[place], noise_std)
+        words, beside = _fate(column.kind, marginal, unclear)
         if not words and clocks.concerns(column, marginal.domain):
             words = "" if getattr(marginal.domain, "hours", ()) else _NO_CLOCKS
         own = column.original is column and column.name not in described
         if not words and own and column.kind == "integer" and j != metadata.measured:
             words = _as_codes(marginal, n_rows)
-        if not words and own and column.kind == "categorical":
-            words = rare
-        elif not words and own and is_numeric(column) and outer_codes(column):
-            words = codes
+        if not words and own and column.kind not in ("boolean", "timedelta"):
+            words = codes if is_numeric(column) else rare
         found.setdefault(words, []).append(repr(column.name) + beside)
-    found.pop("", None)
     yield from found.items()
 
 
-def _fate(kind: str, own: ColumnDomain) -> tuple[str, str]:
+def _fate(kind: str, marginal: MarginalTransform, unclear: float) -> tuple[str, str]:
     """Return what a column lost, with the remedy, and what is beside its name."""
-    if isinstance(own, NumericDomain):
+    if isinstance(own := marginal.domain, NumericDomain):
         words = "the range of {} is a guess, beyond which values are clipped (state it:"
         words = f"{words} {_BOUNDS[kind]}), also codes that are far off (special=[...])"
-        return words if own.guessed else "", ""
+        return words if own.guessed else _of_few(marginal, own, unclear), ""
     n, rare = len(own.categories), own.other > RARE
     beside = f" ({n} kept, about {100 * own.other:.0f} % of its rows have others)"
     if n == 0 and (rare or not own.nullable):
@@ -688,43 +659,27 @@ def _fate(kind: str, own: ColumnDomain) -> tuple[str, str]:
     ), beside
 
 
-_FAINT = (
-    "what few rows of {} have (amounts beside zeros or missing values, special values)"
-    " is not clear of the noise, and its share and size may be wrong (a larger epsilon,"
-    " fewer columns or tighter bounds help)"
-)
-_FAR = (
-    "some rows of {} are far from all others, as codes are that stand for something,"
-    " and may come back as other numbers (list codes: special=[...], or na_values of"
-    " what is missing)"
-)
-
-
-def _is_faint(marginal: MarginalTransform, n_rows: float, noise_std: float) -> bool:
-    """Return whether what few rows of a class have, beside one value, may be noise."""
-    present = n_rows * (1.0 - marginal.missing)
-    shares = {own: above - below for own, below, above in marginal.jumps()}
-    rest = present * (1.0 - sum(shares.values()))
-    special = [own for own in marginal.domain.own if own.code > MISSING]
-    least = min([shares.get(own, 0.0) for own in special], default=1.0)
-    unclear = LIKELY * noise_std
-    # Of 3,000 rows x 9 columns with 10 deviations of amounts 1 of 2 fits was wrong by
-    # a quarter, with 20 one of 30 (epsilon 1).
-    amounts = rest < min(QUARTER * n_rows, SURE * unclear)
-    return bool(amounts or least * present <= unclear > FEW * n_rows)
-
-
-def _is_apart(marginal: MarginalTransform) -> bool:
-    """Return whether a part of the rows is far from all others, at either end."""
-    values, _ = replace(marginal, missing=0.0).decode(np.arange(0.5, 100.0) / 100.0)
-    usual = values[marginal.domain.codes(values) <= MISSING]
-    n = np.arange(3, len(usual) // 2)  # hundredths; one more may be between
-    for ends in (usual, -usual[::-1]):
-        gap, others = ends[-n] - ends[-n - 2], ends[-n - 2] - ends[:1]
-        apart = (others > 0) & (gap > _APART * others) & (ends[-1] - ends[-n] < 2 * gap)
-        if apart.any():
-            return True
-    return False
+def _of_few(marginal: MarginalTransform, own: NumericDomain, unclear: float) -> str:
+    """Return what is poor about numbers of few rows; smaller shares are `unclear`."""
+    values, _ = replace(marginal, missing=0.0).decode(np.arange(RARE, 1.0, RARE))
+    usual = values[own.codes(values) <= MISSING]
+    sizes = np.sort(np.abs(usual - np.median(usual))) if len(usual) else usual
+    n = np.arange(3, len(sizes) // 2)  # of 99; one more may be between
+    gap, others = sizes[-n] - sizes[-n - 2], sizes[-n - 2]
+    narrow = sizes[-1:] - sizes[-n] < 2 * gap
+    if (narrow & (gap > _APART * others) & (others > 0)).any():
+        words = "some rows of {} are far from all others, as codes are, and may come"
+        return f"{words} back as other numbers (list codes: special=[...], na_values)"
+    present, shares = 1.0 - marginal.missing, dict.fromkeys(own.own, 0.0)
+    shares |= {value: above - below for value, below, above in marginal.jumps()}
+    rare = [share for value, share in shares.items() if value.code > MISSING]
+    few = present * min(rare, default=1.0) <= unclear > FEW
+    # Of 3,000 rows x 9 columns with 10 noise deviations of amounts half of the fits had
+    # a mean that was wrong by a quarter, with 20 one of 30 (epsilon 1).
+    few |= present * (1.0 - sum(shares.values())) < min(QUARTER, SURE * unclear)
+    words = "what few rows of {} have (amounts beside zeros, special values) is hardly"
+    words += " clear of the noise, so shares and sizes may be wrong (use fewer columns,"
+    return f"{words} or tighter bounds)" * bool(few)
 
 
 def _as_codes(marginal: MarginalTransform, n_rows: float) -> str:

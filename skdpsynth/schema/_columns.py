@@ -129,14 +129,13 @@ class Column(Stated):
     def _set_special(self, check: Callable[[str, Any], Any]) -> None:
         """Set the special values, each of which is checked as a bound is."""
         what = f"'special' value of {type(self).__name__}"
-        given = (check(what, value) for value in distinct(self, "special"))
-        self._set(special=tuple(sorted(given, key=number_of)))
-        unit = getattr(self, "unit", None)
-        size, numbers = SECONDS_OF.get(unit or ""), map(number_of, self.special)
-        if len({x // size if size else float(x) for x in numbers}) < len(self.special):
-            rule = f"The 'special' of {type(self).__name__} must be distinct"
-            beside = f"{rule}, also when cut to the unit {unit!r}" if unit else rule
-            raise wrong(beside, [*map(as_typed, self.special)])
+        found = [check(what, value) for value in distinct(self, "special")]
+        self._set(special=tuple(sorted(found, key=number_of)))
+        size = SECONDS_OF.get(getattr(self, "unit", None) or "")
+        cells = {x // size if size else float(x) for x in map(number_of, found)}
+        if len(cells) < len(found):
+            rule = "The 'special' values must be distinct, also in whole units"
+            raise wrong(rule, [*map(as_typed, found)])
 
 
 @dataclass(frozen=True, repr=False)

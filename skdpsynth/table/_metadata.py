@@ -641,9 +641,8 @@ def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 -
     if spec.integer:
         return spec
     decimals = max(domain.decimals, 0)  # tens are whole numbers to a schema
-    special, exact = np.array(domain.special), sys.float_info.epsilon
-    finer = bool((decimals_of(special, exact, decimals) > decimals).any())
-    known = domain.integer and not finer
+    special = decimals_of(np.array(domain.special), sys.float_info.epsilon, decimals)
+    known = domain.integer and not (special > decimals).any()
     return replace(spec, decimals=decimals if known else "any")
 
 
