@@ -430,7 +430,8 @@ def _lost_codes(costs: Mapping[str, Cost], n_rows: float) -> str:
     words = (
         f"codes amid numbers of up to {most:.0f} rows, such as -99999, are clipped or"
     )
-    return f"{words} blurred in {{}} (list them: special=[...])" * (most > FEW * n_rows)
+    words += " blurred in {} (list them: special=[...])"
+    return words if most > LITTLE * n_rows else ""
 
 
 def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
@@ -603,16 +604,12 @@ def _of_columns(
     """Yield what columns lost, or may be, by what was released of them."""
     metadata, counts = model.metadata, model.metadata.classes.counts
     found: dict[str, list[str]] = {}
-    clocks, place, n_rows = (
-        Hours({}, TableSchema({})),
-        int(counts.argmax()),
-        counts.sum(),
-    )
-    largest = model.marginals[place]
+    clocks, n_rows = Hours({}, TableSchema({})), float(counts.sum())
+    largest = model.marginals[place := int(counts.argmax())]
     unclear = LIKELY * plans[place].marginals.noise_std / counts[place]
     codes, found_from = _lost_codes(costs, n_rows), costs["categories"].found_from
     rare = f"categories of up to {found_from:.0f} rows are not found in {{}}"
-    rare = f"{rare} (declare Categorical([...]))" * (found_from > FEW * n_rows)
+    rare = f"{rare} (declare Categorical([...]))" if found_from > FEW * n_rows else ""
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
         if column.original is None:  # it stands for whether others are missing
             continue
@@ -661,15 +658,6 @@ def _fate(kind: str, marginal: MarginalTransform, unclear: float) -> tuple[str, 
 
 def _of_few(marginal: MarginalTransform, own: NumericDomain, unclear: float) -> str:
     """Return what is poor about numbers of few rows; smaller shares are `unclear`."""
-    values, _ = replace(marginal, missing=0.0).decode(np.arange(RARE, 1.0, RARE))
-    usual = values[own.codes(values) <= MISSING]
-    sizes = np.sort(np.abs(usual - np.median(usual))) if len(usual) else usual
-    n = np.arange(3, len(sizes) // 2)  # of 99; one more may be between
-    gap, others = sizes[-n] - sizes[-n - 2], sizes[-n - 2]
-    narrow = sizes[-1:] - sizes[-n] < 2 * gap
-    if (narrow & (gap > _APART * others) & (others > 0)).any():
-        words = "some rows of {} are far from all others, as codes are, and may come"
-        return f"{words} back as other numbers (list codes: special=[...], na_values)"
     present, shares = 1.0 - marginal.missing, dict.fromkeys(own.own, 0.0)
     shares |= {value: above - below for value, below, above in marginal.jumps()}
     rare = [share for value, share in shares.items() if value.code > MISSING]
@@ -677,9 +665,24 @@ def _of_few(marginal: MarginalTransform, own: NumericDomain, unclear: float) -> 
     # Of 3,000 rows x 9 columns with 10 noise deviations of amounts half of the fits had
     # a mean that was wrong by a quarter, with 20 one of 30 (epsilon 1).
     few |= present * (1.0 - sum(shares.values())) < min(QUARTER, SURE * unclear)
-    words = "what few rows of {} have (amounts beside zeros, special values) is hardly"
-    words += " clear of the noise, so shares and sizes may be wrong (use fewer columns,"
-    return f"{words} or tighter bounds)" * bool(few)
+    if few:
+        words = (
+            "what few rows of {} have (amounts beside zeros, special values) is hardly"
+        )
+        words += " clear of the noise, so shares and sizes may be wrong (use fewer"
+        return f"{words} columns, or tighter bounds)"
+    values, _ = replace(marginal, missing=0.0).decode(np.arange(RARE, 1.0, RARE))
+    usual = values[own.codes(values) <= MISSING]
+    sizes = np.sort(np.abs(usual - np.median(usual))) if len(usual) else usual
+    n = np.arange(3, len(sizes) // 2)  # hundredths; two more may be between
+    gap, others = sizes[-n] - sizes[-n - 3], sizes[-n - 3]
+    narrow = sizes[-1:] - sizes[-n] < 2 * gap
+    if not (narrow & (gap > _APART * others) & (others > 0)).any():
+        return ""
+    words = (
+        "some rows of {} are far from all others, as codes are, and may come back as"
+    )
+    return f"{words} other numbers (list codes: special=[...], or na_values)"
 
 
 def _as_codes(marginal: MarginalTransform, n_rows: float) -> str:
