@@ -345,7 +345,10 @@ def test_the_remedies_of_texts_follow_from_what_was_found_of_them():
     common = np.where(numbers % 10 < 3, "none", "often")
     cases = [
         (unique, ("no category of 's'", text, "what names rows Identifier()")),
-        (np.where(numbers % 10 < 3, "none", unique), (f"{rare} (1 kept, about 70 %", text)),
+        (
+            np.where(numbers % 10 < 3, "none", unique),
+            (f"{rare} (1 kept, about 70 %", text),
+        ),
         (np.where(numbers % 10 < 7, common, unique), (f"{rare} (2 kept, about 30 %",)),
     ]
     for values, words in cases:
@@ -374,6 +377,41 @@ def test_a_plan_without_tables_says_so_and_what_would_do(n_categories):
     assert ("all classes have too few rows for tables" in said(synth, table)) == told
     epsilon = float(re.search("epsilon (\\d+)", note["note"][0] + "epsilon 9")[1])
     assert synth.set_params(epsilon=epsilon).plan(1_000)["tables"][0] == 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_the_noise_hides_and_far_codes_are_named_and_no_other_column(seed):
+    """Of 3,000 rows at epsilon 1, frozen noise; 500 amounts are clear of it, 90 not."""
+    rng, n = np.random.default_rng(seed), 3000
+    amounts, place = rng.lognormal(5.0, 1.0, n).clip(1, 4999), rng.permutation(n)
+    times = np.datetime64("2015", "s") + rng.integers(0, 10**8, n)
+    kinds = np.array(["a", "b", "c", "d"])[place % 4]
+    table = pd.DataFrame(
+        {
+            "few": np.where(place < 90, amounts, 0),
+            "many": np.where(place < 500, amounts, 0),
+            "flat": rng.uniform(0, 5000, n),
+            "tail": rng.lognormal(5.0, 2.0, n).round(2),
+            "low": np.where(place < 300, -77777, rng.integers(0, 5000, n)),
+            "high": np.where(place < 300, 77777.0, amounts),
+            "until": np.where(place < 300, np.datetime64("2099", "s"), times),
+            "kind": np.where(place < 270, place // 30, kinds).astype(str),
+            "sex": np.where(place % 2, "f", "m"),
+        }
+    )
+    declared = dict.fromkeys(["few", "many", "flat"], Continuous(0, 5000))
+    with insecure_randomness(seed):
+        text = said(independent(schema=TableSchema(declared), target=None), table)
+    for words, names in (
+        ("what few rows of {} have (amounts", "'few'"),
+        ("some rows of {} are far from all others", "'low', 'high', 'until'"),
+        (
+            "rare categories are drawn as the ones that were found, in {} kept",
+            "'kind' (4",
+        ),
+    ):
+        assert words.replace("{}", names) in text
+    assert not re.search("'(many|flat|tail|sex)'", text)
 
 
 def test_whole_numbers_that_may_number_the_rows():
