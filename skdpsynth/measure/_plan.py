@@ -321,7 +321,6 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 
 
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
-_APART = 4.0  # a gap, over how far others are from the median; a lognormal tail has 2
 _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
 _NO_PAIRS = (
     "too few rows for tables of two columns: only correlations are measured, and what"
@@ -666,23 +665,21 @@ def _of_few(marginal: MarginalTransform, own: NumericDomain, unclear: float) -> 
     # a mean that was wrong by a quarter, with 20 one of 30 (epsilon 1).
     few |= present * (1.0 - sum(shares.values())) < min(QUARTER, SURE * unclear)
     if few:
-        words = (
-            "what few rows of {} have (amounts beside zeros, special values) is hardly"
+        words = "few rows of {} have amounts or special values, hardly clear of the"
+        return (
+            f"{words} noise, so these may be wrong (use fewer columns, tighter bounds)"
         )
-        words += " clear of the noise, so shares and sizes may be wrong (use fewer"
-        return f"{words} columns, or tighter bounds)"
     values, _ = replace(marginal, missing=0.0).decode(np.arange(RARE, 1.0, RARE))
     usual = values[own.codes(values) <= MISSING]
     sizes = np.sort(np.abs(usual - np.median(usual))) if len(usual) else usual
     n = np.arange(3, len(sizes) // 2)  # hundredths; two more may be between
     gap, others = sizes[-n] - sizes[-n - 3], sizes[-n - 3]
     narrow = sizes[-1:] - sizes[-n] < 2 * gap
-    if not (narrow & (gap > _APART * others) & (others > 0)).any():
+    # Of lognormal tails with deviation 3 others reach to .6 of a gap.
+    if not (narrow & (others < QUARTER * gap) & (others > 0)).any():
         return ""
-    words = (
-        "some rows of {} are far from all others, as codes are, and may come back as"
-    )
-    return f"{words} other numbers (list codes: special=[...], or na_values)"
+    words = "some rows of {} are far from all others, as codes are, and may come back"
+    return f"{words} as other numbers (list codes: special=[...], or na_values)"
 
 
 def _as_codes(marginal: MarginalTransform, n_rows: float) -> str:

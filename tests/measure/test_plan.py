@@ -385,32 +385,23 @@ def test_what_the_noise_hides_and_far_codes_are_named_and_no_other_column(seed):
     rng, n = np.random.default_rng(seed), 3000
     amounts, place = rng.lognormal(5.0, 1.0, n).clip(1, 4999), rng.permutation(n)
     times = np.datetime64("2015", "s") + rng.integers(0, 10**8, n)
-    kinds = np.array(["a", "b", "c", "d"])[place % 4]
-    table = pd.DataFrame(
-        {
-            "few": np.where(place < 90, amounts, 0),
-            "many": np.where(place < 500, amounts, 0),
-            "flat": rng.uniform(0, 5000, n),
-            "tail": rng.lognormal(5.0, 2.0, n).round(2),
-            "low": np.where(place < 300, -77777, rng.integers(0, 5000, n)),
-            "high": np.where(place < 300, 77777.0, amounts),
-            "until": np.where(place < 300, np.datetime64("2099", "s"), times),
-            "kind": np.where(place < 270, place // 30, kinds).astype(str),
-            "sex": np.where(place % 2, "f", "m"),
-        }
-    )
-    declared = dict.fromkeys(["few", "many", "flat"], Continuous(0, 5000))
+    columns = {
+        "few": np.where(place < 90, amounts, 0),
+        "many": np.where(place < 500, amounts, 0),
+        "flat": rng.uniform(0, 5000, n),
+        "tail": rng.lognormal(5.0, 2.0, n).round(2),
+        "low": np.where(place < 300, -77777, rng.integers(0, 5000, n)),
+        "high": np.where(place < 300, 77777.0, amounts),
+        "until": np.where(place < 300, np.datetime64("2099", "s"), times),
+        "kind": np.where(place < 270, place // 30, place % 4 + 9).astype(str),
+        "sex": np.where(place % 2, "f", "m"),
+    }
+    schema = TableSchema(dict.fromkeys(["few", "many", "flat"], Continuous(0, 5000)))
     with insecure_randomness(seed):
-        text = said(independent(schema=TableSchema(declared), target=None), table)
-    for words, names in (
-        ("what few rows of {} have (amounts", "'few'"),
-        ("some rows of {} are far from all others", "'low', 'high', 'until'"),
-        (
-            "rare categories are drawn as the ones that were found, in {} kept",
-            "'kind' (4",
-        ),
-    ):
-        assert words.replace("{}", names) in text
+        text = said(independent(schema=schema, target=None), pd.DataFrame(columns))
+    assert "few rows of 'few' have amounts" in text
+    assert "some rows of 'low', 'high', 'until' are far from all others" in text
+    assert "as the ones that were found, in 'kind' (4 kept, about" in text
     assert not re.search("'(many|flat|tail|sex)'", text)
 
 
