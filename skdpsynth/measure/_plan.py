@@ -676,7 +676,7 @@ def _of_few(marginal: MarginalTransform, own: NumericDomain, unclear: float) -> 
     gap, others = sizes[-n] - sizes[-n - 3], sizes[-n - 3]
     narrow = sizes[-1:] - sizes[-n] < 2 * gap
     # Of lognormal tails with deviation 3 others reach to .6 of a gap.
-    if not (narrow & (others < QUARTER * gap) & (others > 0)).any():
+    if not (narrow & (others < LITTLE * gap) & (others > 0)).any():
         return ""
     words = "some rows of {} are far from all others, as codes are, and may come back"
     return f"{words} as other numbers (list codes: special=[...], or na_values)"
