@@ -241,8 +241,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             model = self._fit(rows, metadata, plans, accountant, seed)
             accountant.close()
             report = replace(accountant.report(), declared=declared_metadata(schema))
+            costs = discovery.costs(accountant, float(metadata.classes.counts.sum()))
             poor, notes = remarks(
-                model, plans, schema, report, dependent=self._dependent
+                model, plans, schema, report, costs, dependent=self._dependent
             )
             for note in self._remarks(plans):
                 notes.append(note)

@@ -10,6 +10,7 @@ import pytest
 from _releases import flow
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, load
+from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Datetime, TableSchema
 
@@ -129,3 +130,33 @@ def test_well_known_codes_are_found_and_take_no_bins_from_the_rest(share):
         assert abs(fake / real - 1) < 0.1
         if share >= 0.1:
             assert len(kept[1]) == pytest.approx(len(kept[0]), abs=0.02 * n)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_code_is_kept_or_named_where_persons_have_several_rows(seed):
+    """Of 1,000 rows 6 % have it, the noise is for three rows a person (epsilon 1)."""
+    table = pd.DataFrame({f"x{i}": np.arange(1000.0) for i in range(8)})
+    few = np.random.default_rng(seed).random(1000) < 0.06
+    coded = dict.fromkeys([*table, "pay"], Continuous(0, 5000, special=[-9]))
+    table = table.assign(u=table.index // 3, pay=np.where(few, -9, 2000.0))
+    for columns in (coded, {}):
+        schema = TableSchema(columns, privacy_unit="u", max_rows_per_unit=3)
+        synth = IndependentSynthesizer(schema=schema, random_state=0)
+        with insecure_randomness(seed), pytest.warns(DegradedResultWarning) as told:
+            drawn = synth.fit(table).sample(N)
+        assert (drawn["pay"] == -9).mean() > 0.02 or "'pay'" in str(told[0].message)
+    assert "codes amid numbers" in synth.plan(1000, dtypes=table.dtypes)["note"][0]
+
+
+@pytest.mark.parametrize("special", [[99, 99.0001], [9, 9.5], ["9D", "9D 12h"]])
+def test_codes_nearer_to_each_other_than_the_unit_are_both_kept(special):
+    """The unit is measured. Such fits were lost after the charge, or made them one."""
+    column, ends = pd.Series(np.arange(N) % 50 * 1.0), (0, 50)
+    if "9D" in special:
+        column, ends = pd.to_timedelta(column, "D"), ("0D", "50D")
+    spec = Continuous(*ends, special=special)
+    column[::5], column[1::5] = spec.special
+    synth = IndependentSynthesizer(9.0, schema=TableSchema({"v": spec}))
+    drawn = synth.fit(column.to_frame("v")).sample(N)["v"]
+    for value in spec.special:
+        assert (drawn == value).mean() == pytest.approx(0.2, abs=0.05)

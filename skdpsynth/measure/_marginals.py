@@ -41,6 +41,7 @@ from skdpsynth.measure._shares import (
 from skdpsynth.privacy import GRID, grid_noise_std
 from skdpsynth.privacy.statistics import centred_sensitivity
 from skdpsynth.table import (
+    MISSING,
     CategoryDomain,
     Classes,
     ColumnDomain,
@@ -312,7 +313,10 @@ def _atoms(domain: ColumnDomain, rounds: list[list[Histogram]]) -> Floats:
         variances[c] = 1.0 / sum(weights)
     own = np.array(noisy)
     real = own.sum(axis=0) > LIKELY * math.sqrt(float(variances.sum()))
-    real &= bool(getattr(domain, "own", ()))
+    # Special values are declared, or surely found.
+    special = [value.code > MISSING for value in getattr(domain, "own", ())]
+    real[: len(special)] |= np.array(special, dtype=bool)
+    real &= bool(special)
     real[-1] = domain.nullable
     own *= real
     every = np.column_stack((own, counts - own.sum(axis=1)))

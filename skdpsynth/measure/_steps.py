@@ -567,11 +567,13 @@ class Resolutions(ColumnStep):
             known &= place < len(counts) - 1
         if not known or (column.kind == "timedelta" and domain.step is not None):
             return domain
-        if timed:
-            return in_units(column, domain, [*SECONDS_OF.values()][place])
         decimals = place - tens
-        if column.kind == "timedelta" and decimals <= 0:
-            return domain.with_unit(_UNITS[-decimals])
+        if timed or (column.kind == "timedelta" and decimals <= 0):
+            step = [*SECONDS_OF.values()][place] if timed else _UNITS[-decimals]
+            of_special = column.to_wall(np.array(domain.special)) // step
+            if len({*of_special.tolist()}) < len(of_special):  # they would be one
+                return domain
+            return in_units(column, domain, step) if timed else domain.with_unit(step)
         if domain.integer and decimals >= domain.decimals:  # known to be no finer
             return domain
         low, high = domain.bounds

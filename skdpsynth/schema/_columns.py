@@ -138,9 +138,13 @@ class Column(Stated):
     def _set_special(self, check: Callable[[str, Any], Any]) -> None:
         """Set the special values, each of which is checked as a bound is."""
         what = f"'special' value of {type(self).__name__}"
-        given = (check(what, value) for value in distinct(self, "special"))
-        self._set(special=tuple(sorted(given, key=number_of)))
-        distinct(self, "special")
+        found = [check(what, value) for value in distinct(self, "special")]
+        self._set(special=tuple(sorted(found, key=number_of)))
+        size = SECONDS_OF.get(getattr(self, "unit", None) or "")
+        cells = {x // size if size else float(x) for x in map(number_of, found)}
+        if len(cells) < len(found):
+            rule = "The 'special' values must be distinct, also in whole units"
+            raise wrong(rule, [*map(as_typed, found)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -219,10 +223,10 @@ class Continuous(Column):
             what = f"'{name}' bound of Continuous"
             self._set(**{name: self._number(what, getattr(self, name))})
         _check_order(self, self.low, self.high)
-        self._set_special(self._number)
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
             among = f"{', '.join(SECONDS_OF)}, or None"
             raise wrong(f"The 'unit' of Continuous must be one of {among}", self.unit)
+        self._set_special(self._number)
         mixed = self.integer if timed else self.unit is not None
         if mixed or (self.unit and self.decimals is not None):
             raise InvalidSchemaError(

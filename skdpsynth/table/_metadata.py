@@ -52,7 +52,7 @@ from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
 from skdpsynth.table._ordered import Cells, First, Gap, Order
 from skdpsynth.utils import MOST_SHOWN, require
 from skdpsynth.utils.arrays import Floats, Ints
-from skdpsynth.utils.dtypes import EXACT, Kind, is_date, same_name
+from skdpsynth.utils.dtypes import EXACT, Kind, decimals_of, is_date, same_name
 
 
 @dataclass(frozen=True)
@@ -647,7 +647,9 @@ def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 -
     if spec.integer:
         return spec
     decimals = max(domain.decimals, 0)  # tens are whole numbers to a schema
-    return replace(spec, decimals=decimals if domain.integer else "any")
+    special = decimals_of(np.array(domain.special), sys.float_info.epsilon, decimals)
+    known = domain.integer and not (special > decimals).any()
+    return replace(spec, decimals=decimals if known else "any")
 
 
 def declared_metadata(schema: TableSchema) -> tuple[str, ...]:

@@ -345,8 +345,11 @@ def test_the_remedies_of_texts_follow_from_what_was_found_of_them():
     common = np.where(numbers % 10 < 3, "none", "often")
     cases = [
         (unique, ("no category of 's'", text, "what names rows Identifier()")),
-        (np.where(numbers % 10 < 3, "none", unique), (f"{rare} (1, about 70 %", text)),
-        (np.where(numbers % 10 < 7, common, unique), (f"{rare} (2, about 30 %",)),
+        (
+            np.where(numbers % 10 < 3, "none", unique),
+            (f"{rare} (1 kept, about 70 %", text),
+        ),
+        (np.where(numbers % 10 < 7, common, unique), (f"{rare} (2 kept, about 30 %",)),
     ]
     for values, words in cases:
         said_of = said(independent(target=None), pd.DataFrame({"u": 0.5, "s": values}))
@@ -374,6 +377,31 @@ def test_a_plan_without_tables_says_so_and_what_would_do(n_categories):
     assert ("all classes have too few rows for tables" in said(synth, table)) == told
     epsilon = float(re.search("epsilon (\\d+)", note["note"][0] + "epsilon 9")[1])
     assert synth.set_params(epsilon=epsilon).plan(1_000)["tables"][0] == 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_the_noise_hides_and_far_codes_are_named_and_no_other_column(seed):
+    """Of 3,000 rows at epsilon 1, frozen noise; 500 amounts are clear of it, 90 not."""
+    rng, n = np.random.default_rng(seed), 3000
+    amounts, place = rng.lognormal(5.0, 1.0, n).clip(1, 4999), rng.permutation(n)
+    times = np.datetime64("2015", "s") + rng.integers(0, 10**8, n)
+    columns = {
+        "few": np.where(place < 90, amounts, 0),
+        "many": np.where(place < 500, amounts, 0),
+        "flat": rng.uniform(0, 5000, n),
+        "tail": rng.lognormal(5.0, 2.0, n).round(2),
+        "low": np.where(place < 300, -77777, rng.integers(0, 5000, n)),
+        "high": np.where(place < 300, 77777.0, amounts),
+        "until": np.where(place < 300, np.datetime64("2099", "s"), times),
+        "kind": np.where(place < 270, place // 30, place % 4 + 9).astype(str),
+    }
+    schema = TableSchema(dict.fromkeys(["few", "many", "flat"], Continuous(0, 5000)))
+    with insecure_randomness(seed):
+        text = said(independent(schema=schema, target=None), pd.DataFrame(columns))
+    assert "few rows of 'few' have amounts" in text
+    assert "some rows of 'low', 'high', 'until' are far from all others" in text
+    assert "as the ones that were found, in 'kind' (4 kept, about" in text
+    assert not re.search("'(many|flat|tail)'", text)
 
 
 def test_whole_numbers_that_may_number_the_rows():

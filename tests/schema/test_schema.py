@@ -122,6 +122,7 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Datetime("2019", "2020", special=["2021-01-01T00Z"]), "a time zone"),
         (lambda: Datetime("2019", "2020", special=["2021", "2021-01-01"]), "distinct"),
         (lambda: TableSchema(dict.fromkeys("abc", CODED), rules=[SUM]), "no special"),
+        (lambda: Continuous("0D", "9D", unit="D", special=["11D", "11D 1h"]), "units"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
         (lambda: TableSchema({frozenset(): SEX}).to_dict(), "cast it to str"),
         (lambda: TableSchema({"sex": Categorical}), "Column 'sex' of TableSchema"),
