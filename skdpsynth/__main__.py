@@ -25,7 +25,7 @@ from skdpsynth.exceptions import PersistenceError, SkdpsynthError
 from skdpsynth.utils import MOST_SHOWN, WIDTH, check_new, is_csv, withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import pandas as pd
 
@@ -84,7 +84,7 @@ _IN_PYTHON = {
 # A column or a rule as code, whose texts may have brackets.
 _CODE = re.compile(
     r"(?<!')\b(Continuous|Categorical|Boolean|Datetime|Identifier|Text|Ordered|Derived|"
-    r"SumOf)\((?:[^()'\"]|'[^']*'|\"[^\"]*\")*\)"
+    r"SumOf|MissingTogether)\((?:[^()'\"]|'[^']*'|\"[^\"]*\")*\)"
 )
 
 
@@ -170,7 +170,7 @@ def _split(args: Args) -> None:
     """Split a table into rows to fit and rows to test, each unit in one of them."""
     from skdpsynth.evaluation import split_table
 
-    schema = skdpsynth.TableSchema({}, na_values=args.na_values)
+    schema = skdpsynth.TableSchema({}, **_said(args))
     file = _table(args, args.table, schema)
     if csv := is_csv(args.table):
         args.form = replace(args.form, separator=file.separator)
@@ -202,8 +202,7 @@ def _fit(args: Args) -> None:
         error.add_note(cost)
         raise
     claim = str(synthesizer.privacy_report()).splitlines()[0]
-    name = type(synthesizer).__name__
-    _say(f"{claim}, by {name}. Written to {str(args.output)!r}.")
+    _say(f"{claim}, by {type(synthesizer).__name__}. Written to {str(args.output)!r}.")
 
 
 def _sample(args: Args) -> None:
@@ -214,7 +213,7 @@ def _sample(args: Args) -> None:
         batches = iter([synthesizer.sample(args.rows, unit=True, **drawn)])
     else:
         batches = synthesizer.sample_batches(args.rows, **drawn)
-    _write_rows(args, args.output, batches, synthesizer.schema_)
+    _write_rows(args, args.output, batches, replace(synthesizer.schema_, **_said(args)))
 
 
 def _budget(args: Args) -> None:
@@ -289,9 +288,10 @@ def _write_rows(
     from skdpsynth.utils.containers import write_batches, write_csv
 
     if path == _STDOUT or is_csv(path):
-        batches = (as_cells(batch, schema.kinds, args.form) for batch in batches)
+        batches = (as_cells(b, schema.kinds, args.form.stated(schema)) for b in batches)
     by_name = "\t" if path.suffix.lower() == ".tsv" else ","
-    gaps = *args.na_values, *schema.na_values, ""
+    meant = {x for c in schema.kinds.values() for x in getattr(c, "categories", ())}
+    gaps = [x for x in (*schema.na_values, "", "NA") if x not in meant]  # else read so
     how = {"sep": args.form.separator or by_name, "na_rep": gaps[0]}
     if path == _STDOUT:
         write_csv(sys.stdout, batches, **how)
@@ -323,24 +323,24 @@ def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
     return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
 
 
+def _said(args: Args, **flags: str) -> dict[str, Any]:
+    """Return what the command line says of a schema, by the names there."""
+    flags |= {name: name for name in ("na_values", "decimal", "thousands")}
+    said = {name: vars(args).get(flag) for name, flag in flags.items()}
+    return {name: value for name, value in said.items() if value not in (None, [])}
+
+
 def _read_schema(args: Args) -> TableSchema:
     """Read what is public; what the command line says comes before the file."""
-    flags = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
-    flags |= {"na_values": "na_values"}
-    said: dict[str, Any] = {name: vars(args).get(flag) for name, flag in flags.items()}
-    said = {name: value for name, value in said.items() if value not in (None, [])}
+    said = _said(args, privacy_unit="unit", max_rows_per_unit="max_rows")
     if vars(args).get("schema") is None:
         return skdpsynth.TableSchema({}, **said)
-    schema = skdpsynth.TableSchema.from_json(args.schema)
-
-    def kept(part: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        """Leave out what is dropped; times without a format have that of the flag."""
-        own = {name: column for name, column in part.items() if name not in args.drop}
-        times = [n for n, c in own.items() if c.tag == "datetime" and c.format is None]
-        return own | {n: replace(own[n], format=args.date_format) for n in times}
-
-    columns, blanks = kept(schema.columns), kept(schema.blanks)
-    return replace(schema, columns=columns, blanks=blanks, **said)
+    data = skdpsynth.TableSchema.from_json(args.schema).to_dict()
+    data["columns"] = [entry for entry in data["columns"] if entry[0] not in args.drop]
+    for _, column in data["columns"]:
+        if column["kind"] == "datetime":  # those without a format have that of the flag
+            column.setdefault("format", args.date_format)
+    return replace(skdpsynth.TableSchema.from_dict(data), **said)
 
 
 def _table(args: Args, path: Path, schema: TableSchema) -> Any:  # noqa: ANN401
@@ -350,8 +350,7 @@ def _table(args: Args, path: Path, schema: TableSchema) -> Any:  # noqa: ANN401
 
     if not is_csv(path):
         return ParquetFiles(path, schema.kinds, args.drop)
-    form = replace(args.form, missing=schema.na_values)
-    return CsvFile(path, schema.kinds, form, args.drop)
+    return CsvFile(path, schema.kinds, args.form.stated(schema), args.drop)
 
 
 def _found(
@@ -508,7 +507,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         **{"metavar": "TEXT", **_MANY},
         "help": "what stands for missing too; sample writes the first for all",
     },
-    "--decimal": {"default": ".", "help": "mark of decimals in CSV files, such as ,"},
+    "--decimal": {"help": "mark of decimals in CSV files, such as ,"},
     "--thousands": {"help": "mark between thousands in CSV files, such as ."},
     "--date-format": {
         "metavar": "FORMAT",
@@ -573,10 +572,10 @@ def _parsed(argv: Sequence[str] | None) -> Args:
         from skdpsynth.table.csv_files import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
-        how = (separator, args.encoding, (), args.decimal, args.thousands)
+        how = (separator, args.encoding, (), ".", None, args.date_format)
         try:
             Datetime("1970", "1970", format=args.date_format)
-            args.form = CsvForm(*how, args.date_format)
+            args.form = CsvForm(*how)
         except ValueError as error:
             args.parser.error(f"one of {_TEXT}: {error}")
     return args

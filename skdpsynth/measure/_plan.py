@@ -116,12 +116,10 @@ class Guess:
             of_all.append(f"undeclared labels of {few} are not found")
         found_from = table["category_threshold"].max()
         if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
-            of_all += _lost_categories(discovery, found_from, n_rows)
-        numeric = _undeclared(discovery, "column ranges")
+            of_all += _rare_lost(discovery, found_from, n_rows)
+        lost = _lost_amid(costs, n_rows, RARE), _undeclared(discovery, "column ranges")
         of_dtypes = _of_dtypes(self.layout, self.labels, self.schema.columns)
-        of_all += _texts(
-            [(_lost_codes(costs, n_rows), numeric), *of_dtypes], sys.maxsize
-        )
+        of_all += _texts([lost, *of_dtypes], sys.maxsize)
         claims = weak_claims(epsilon, accountant.delta, n_rows)
         of_all += [claim.partition(":")[0] for claim in claims]
         for c, words in enumerate(unlearnt):
@@ -285,7 +283,9 @@ def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
         kind = "timedelta" if column.of_durations else kind
     elif isinstance(column, Datetime):
         kind = "datetime"
-    return ColumnLayout(name, None, kind, getattr(column, "nullable", True))
+    return ColumnLayout(
+        name, None, kind, getattr(column, "nullable", None) is not False
+    )
 
 
 def _with_labels(
@@ -324,7 +324,7 @@ _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be 
 _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
 _NO_PAIRS = (
     "too few rows for tables of two columns: only correlations are measured, and what"
-    " goes with each of more than two categories is not learnt"
+    " goes with each of more than two categories, or is missing together, is not learnt"
 )
 # What is poor about some columns: a text with "{}" for their names, and these.
 _Remark = tuple[str, list[str]]
@@ -333,8 +333,8 @@ _TEXTS = (
 )
 # Before a fit and after it.
 _NO_CLOCKS = (
-    "too few rows to measure times of day, which come back evenly spread in {} (make"
-    " the hour a column of its own, or state whole days: unit D)"
+    "too few rows to measure times of day well, which come back more evenly spread in"
+    " {} (make the hour a column of its own, or state whole days: unit D)"
 )
 
 
@@ -368,15 +368,14 @@ def _allocated(
     categories_from = costs["categories"].found_from
     notes = []
     if categories_from > LITTLE * n_rows:
-        notes += _lost_categories(discovery, categories_from, n_rows)
+        notes += _rare_lost(discovery, categories_from, n_rows)
     # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
     # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
     if 2 * costs["column ranges"].found_from > n_rows:
         names = ", ".join(_undeclared(discovery, "column ranges"))
         notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
-    if not costs[Hours.name].share:
-        names = ", ".join(_undeclared(discovery, Hours.name))
-        notes += [_NO_CLOCKS.replace("{}", names)] * bool(names)
+    timed = _undeclared(discovery, Hours.name) * (not costs[Hours.name].share)
+    notes += _texts([(_NO_CLOCKS, timed)], sys.maxsize)
     rare = ["too few rows for its label to be found"]
     return [
         {
@@ -409,13 +408,11 @@ def _allocated(
 def _undeclared(discovery: Discovery, name: str) -> list[str]:
     """Name the columns that a step is about, but for booleans."""
     (columns,) = (step.columns for step in discovery.of_columns if step.name == name)
-    known = (c for c in columns if c.original is not None and c.kind != "boolean")
-    return [repr(column.name) for column in known]
+    known = (c.original for c in columns if c.kind != "boolean")
+    return [repr(column.name) for column in known if column is not None]
 
 
-def _lost_categories(
-    discovery: Discovery, found_from: float, n_rows: float
-) -> list[str]:
+def _rare_lost(discovery: Discovery, found_from: float, n_rows: float) -> list[str]:
     names = ", ".join(own := _undeclared(discovery, "categories"))
     words = f"undeclared categories of up to {found_from:.0f} rows are lost in {names}"
     if found_from >= n_rows:
@@ -423,14 +420,12 @@ def _lost_categories(
     return [f"{words} ({_TEXTS})"] if own and found_from > 1 else []
 
 
-def _lost_codes(costs: Mapping[str, Cost], n_rows: float) -> str:
-    """Return that codes amid numbers may be lost, if many rows may have one."""
+def _lost_amid(costs: Mapping[str, Cost], n_rows: float, least: float = 0.0) -> str:
+    """Return that many codes, and gaps, may be lost; of gaps `least` would be many."""
     most = costs["column ranges"].found_from / LIKELY  # SURE noise deviations
-    words = (
-        f"codes amid numbers of up to {most:.0f} rows, such as -99999, are clipped or"
-    )
-    words += " blurred in {} (list them: special=[...])"
-    return words if most > LITTLE * n_rows else ""
+    what = "missing values (state nullable=True) and codes" if least else "codes"
+    lost = f"amid numbers (special=[...]) of up to {most:.0f} rows are not seen in {{}}"
+    return f"{what} {lost}" if most > (least or LITTLE) * n_rows else ""
 
 
 def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
@@ -438,6 +433,7 @@ def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
     if plan.dependence == "lost":
         return NO_DEPENDENCE
     several = any(d is None or len(getattr(d, "categories", ())) > 2 for d in domains)
+    several |= sum(d is not None and d.nullable for d in domains) > 1
     moments_alone = plan.moments.mu > 0 and plan.pairs.mu == 0
     return _NO_PAIRS if moments_alone and several else ""
 
@@ -507,7 +503,7 @@ def remarks(
     `costs` are those of discovery; `dependent` tells whether the synthesizer learns how
     columns depend on each other.
     """
-    metadata, described = model.metadata, {*declared.columns}
+    metadata, described = model.metadata, declared.columns.keys()
     layout, classes = metadata.layout, metadata.classes
     notes = weak_claims(report.epsilon, report.delta, float(classes.counts.sum()))
     if metadata.measured is not None and layout.target not in described:
@@ -520,30 +516,25 @@ def remarks(
         unlearnt = {_unlearnt(plan, metadata.domains) for plan in plans}
         if dependent and all(unlearnt) and len(metadata.columns) > 1:
             of_table += [f"all classes have {words}" for words in unlearnt]
-    of_columns = [*_of_columns(model, plans, described, costs)]
-    of_columns += _of_dtypes(layout, classes.labels, described)
 
-    def said(most: int) -> str:
-        parts = "; ".join([*of_table, *_texts(of_columns, most)])
+    def said(most: int, least: float) -> str:
+        found = [*_of_columns(model, plans, declared, costs, report, least)]
+        found += _of_dtypes(layout, classes.labels, described)
+        parts = "; ".join([*of_table, *_texts(found, most)])
         return (
             f"Parts of the result are poor: {parts}. Use a larger epsilon, declare more"
             " in a schema, or leave out columns; plan() shows the numbers."
         ) * bool(parts)
 
-    return said(MOST_SHOWN), [*notes, *filter(None, [said(sys.maxsize)])]
-
-
-def _named(names: Sequence[str], most: int) -> str:
-    """List so many names, and count the others."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return said(MOST_SHOWN, FEW), [*notes, *filter(None, [said(sys.maxsize, RARE)])]
 
 
 def _texts(remarks: Iterable[_Remark], most: int) -> Iterator[str]:
     """Write those of any columns, with so many names."""
     for words, names in remarks:
         if words and names:
-            yield words.replace("{}", _named(names, most))
+            more = f" and {len(names) - most} more" if len(names) > most else ""
+            yield words.replace("{}", ", ".join(names[:most]) + more)
 
 
 def _of_target(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
@@ -597,30 +588,38 @@ def _of_target(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
 def _of_columns(
     model: TableModel,
     plans: Sequence[Allocation],
-    described: set[Hashable],
+    declared: TableSchema,
     costs: Mapping[str, Cost],
+    report: PrivacyReport,
+    least: float,
 ) -> Iterator[_Remark]:
-    """Yield what columns lost, or may be, by what was released of them."""
+    """Yield what columns lost, gaps in so many rows too, by what was released."""
     metadata, counts = model.metadata, model.metadata.classes.counts
     found: dict[str, list[str]] = {}
     clocks, n_rows = Hours({}, TableSchema({})), float(counts.sum())
     largest = model.marginals[place := int(counts.argmax())]
     unclear = LIKELY * plans[place].marginals.noise_std / counts[place]
-    codes, found_from = _lost_codes(costs, n_rows), costs["categories"].found_from
-    rare = f"categories of up to {found_from:.0f} rows are not found in {{}}"
-    rare = f"{rare} (declare Categorical([...]))" if found_from > FEW * n_rows else ""
+    most = costs["categories"].found_from
+    rare = f"categories and missing values of up to {most:.0f} rows are lost in {{}}"
+    rare = f"{rare} (declare Categorical([...]))" if most > FEW * n_rows else ""
+    noise = {e.name: e.noise_std for e in report.entries}.get(Hours.name, math.inf)
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
+        stated = getattr(declared.kinds.get(column.needs[-1]), "nullable", None)
+        gaps = column.can_be_missing and stated is None and not marginal.domain.nullable
+        lost = _lost_amid(costs, n_rows, least * gaps)
+        if gaps and is_numeric(column):
+            found.setdefault(lost, []).append(repr(column.needs[-1]))
         if column.original is None:  # it stands for whether others are missing
             continue
         words, beside = _fate(column.kind, marginal, unclear)
-        if not words and clocks.concerns(column, marginal.domain):
-            words = "" if getattr(marginal.domain, "hours", ()) else _NO_CLOCKS
-        own = column.original is column and column.name not in described
+        if clocks.concerns(column, marginal.domain) and n_rows < 24 * SURE * noise:
+            found.setdefault(_NO_CLOCKS, []).append(repr(column.original.name))
+        own = column.original is column and column.name not in declared.columns
         if not words and own and column.kind == "integer" and j != metadata.measured:
             words = _as_codes(marginal, n_rows)
         if not words and own and column.kind not in ("boolean", "timedelta"):
-            words = codes if is_numeric(column) else rare
-        found.setdefault(words, []).append(repr(column.name) + beside)
+            words = lost * (not gaps) if is_numeric(column) else rare
+        found.setdefault(words, []).append(repr(column.original.name) + beside)
     yield from found.items()
 
 

@@ -463,23 +463,23 @@ def _kinds(described: Collection[Column]) -> str:
     return ", ".join(dict.fromkeys(type(column).__name__ for column in described))
 
 
-def checked_rules(
-    rules: object, columns: Columns, target: Hashable
-) -> tuple[Rule, ...]:
+def checked_rules(schema: Any) -> tuple[Rule, ...]:  # noqa: ANN401 - a TableSchema
     """Refuse what are no rules about described columns, or cannot be kept together."""
+    columns, rules = schema.columns, schema.rules
     check_is(Iterable, "The 'rules' of TableSchema must be a list of rules", rules)
-    found: tuple[Rule, ...] = tuple(cast("Iterable[Any]", rules))
+    found: tuple[Rule, ...] = tuple(rules)
     for rule in found:
         if not isinstance(rule, Rule):
             kinds = "an Ordered, Derived, SumOf, MissingTogether or Determines"
             raise wrong(f"Each of the 'rules' of TableSchema must be {kinds}", rule)
+        known = schema.kinds if isinstance(rule, MissingTogether) else columns
         for name in rule.names:
-            if name not in columns and not isinstance(rule, Ordered | Computed):
+            if name not in known and not isinstance(rule, Ordered | Computed):
                 raise InvalidSchemaError(
                     f"The rule {rule} is about a column {name!r} that the schema does"
                     " not describe. Add it to the columns, or correct its name."
                 )
-        rule._check(columns)
+        rule._check(known)
     # One rule of each kind changes a column, and none what another one computes.
     taken: dict[tuple[object, Hashable], Rule] = {}
     for rule in found:
@@ -492,8 +492,8 @@ def checked_rules(
                     " rule for all columns."
                 )
             taken[kind, name] = rule
-    if target is not None:
-        check_target(found, columns, target)
+    if schema.target is not None:
+        check_target(found, schema.kinds, schema.target)
     in_order(found)
     return found
 

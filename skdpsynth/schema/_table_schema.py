@@ -49,10 +49,11 @@ _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 # A noisy number of units is released for each number of rows: 2 s for so many.
 _MOST_ROWS_PER_UNIT = 100_000
 _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
+_CSV = ("na_values", "decimal", "thousands")  # how files are written
 # Options that are written only where they are given: most tables need none of them.
 _RARE = (
     *("true", "false", "format", "pattern", "regex", "placeholder", "rules"),
-    *("strict", "special", "na_values", *_UNIT),
+    *("strict", "special", *_CSV, *_UNIT),
 )
 _RARE_UNIT = (*_RARE, "unit")  # of all but times
 # The name of a column may be a tuple, too.
@@ -157,7 +158,7 @@ def _kind_of(data: Json, key: str) -> Any:  # noqa: ANN401 - a class
 
 def schema_from_dict(data: Json) -> dict[str, Any]:
     """Return the arguments of a schema that was written, or of a template."""
-    options = ["target", "n_rows", "class_counts", "rules", "na_values", *_UNIT]
+    options = ["target", "n_rows", "class_counts", "rules", *_CSV, *_UNIT]
     _check_names(data, ["columns"], options)
     columns: dict[Hashable, Column] = {}
     blanks: dict[Hashable, Column] = {}
@@ -184,8 +185,8 @@ def schema_from_dict(data: Json) -> dict[str, Any]:
         units = {name: decode_value(data.get(name)) for name in _UNIT}
         units["per_unit"] = tuple(units["per_unit"] or ())
         hash((*units.values(),))
-    others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
-    others["na_values"] = data.get("na_values") or ()
+    given = (name for name in ("n_rows", *_CSV) if data.get(name) is not None)
+    others = {"target": target, "class_counts": counts, **{n: data[n] for n in given}}
     return {"columns": columns, **others, **units, "rules": found, "blanks": blanks}
 
 
@@ -222,8 +223,8 @@ def _column_from_dict(data: Json) -> tuple[Column, bool]:
     nothing = f"1970-01-01T00{zone}" if kind is Datetime else nothing
     stated = {"categories": (), "low": nothing, "high": nothing}
     stated |= {name: own for name, own in data.items() if own is not None}
-    nullable = stated.get("nullable", True)
-    if not isinstance(nullable, bool):
+    nullable = stated.get("nullable")
+    if not isinstance(nullable, bool | None):
         raise wrong("The 'nullable' flag must be true, false or null", nullable)
     options = {name: stated[name] for name in known.keys() & stated.keys()}
     column: Column = kind(**options | {"nullable": True})
@@ -322,6 +323,8 @@ class TableSchema(Stated):
     na_values : sequence of str, default=()
         Texts that stand for a missing value in a CSV file, such as "-", beside those of
         `pandas.read_csv`. Ignored for other tables.
+    decimal, thousands : str or None, default=None
+        Marks of numbers in a CSV file, also of what ``skdpsynth sample`` writes.
     blanks : mapping of column name to column, default={}
         Columns whose blanks `from_json` found to be left. They are measured; what is
         stated beside the blanks is kept, and says how a CSV file is read. Two schemas
@@ -360,6 +363,8 @@ class TableSchema(Stated):
     max_rows_per_unit: int | None = None
     per_unit: Sequence[Hashable] = ()
     na_values: Sequence[str] = ()
+    decimal: str | None = None
+    thousands: str | None = None
     blanks: Mapping[Hashable, Column] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -396,7 +401,7 @@ class TableSchema(Stated):
             )
         if self.class_counts is not None:
             self._set(class_counts=self._checked_class_counts())
-        self._set(rules=checked_rules(self.rules, self.columns, self.target))
+        self._set(rules=checked_rules(self))
         constant = set(self.per_unit)
         if constant and (self.privacy_unit is None or self.privacy_unit in constant):
             raise InvalidSchemaError(
@@ -483,7 +488,7 @@ class TableSchema(Stated):
     def __repr__(self) -> str:
         options = [
             f"{name}={getattr(self, name)!r}"
-            for name in ("target", "n_rows", "class_counts", *_UNIT[:2])
+            for name in ("target", "n_rows", "class_counts", *_CSV[1:], *_UNIT[:2])
             if getattr(self, name) is not None
         ]
         listed = {"per_unit": self.per_unit, "na_values": self.na_values}

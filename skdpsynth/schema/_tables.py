@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any, cast
 
 import numpy as np
@@ -341,7 +341,7 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         except (KeyError, InvalidSchemaError, InvalidTableError):
             continue  # it is about a column that a fit refuses
         found += [(None, words, rows)] * (rows > 0)
-    found += _in_order(df, schema)
+    found += _unruled(df, schema)
     if schema.n_rows not in (None, len(df)):
         found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
     # As objects: pandas would read None among names as NaN.
@@ -351,8 +351,8 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return table
 
 
-def _in_order(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, int]]:
-    """Yield times that are never before others, though both are about as late."""
+def _unruled(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, int]]:
+    """Yield times never before others about as late, and what is missing as others."""
     times = {}
     for name, series in df.items():
         own, kind = schema.columns.get(name), kind_of_dtype(series.dtype)
@@ -369,6 +369,14 @@ def _in_order(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str,
         if np.nanmin(later) < np.nanmax(first) and np.nanmax(later - first) < 1e10:
             words = f"never before {a!r}: if it must be so, Ordered([{a!r}, {b!r}])"
             yield b, words, rows
+    followed = {name for rule in schema.rules for name in rule.derived}
+    missing = {n: is_missing(own) for n, own in df.items() if n not in followed}
+    for (a, gone), (b, other) in combinations(missing.items(), 2):
+        rows, some = int((gone & other).sum()), int((gone | other).sum())
+        own = {type(rule) for rule in schema.rules if {a, b} <= {*rule.names}}
+        if MissingTogether not in own and len(df) > rows >= max(20, 0.95 * some):
+            words = f"missing where {a!r} is: MissingTogether([{a!r}, {b!r}]) keeps it"
+            yield b, f"{words}; state nullable=True of both", rows
 
 
 def _in_column(

@@ -542,13 +542,15 @@ def with_stated(
 ) -> ColumnDomain:
     """Add to a released domain what a schema states beside its blanks."""
     spec: Any = schema.blanks.get(column.name)
+    stated = getattr(schema.kinds.get(column.needs[-1]), "nullable", None)
+    nullable = domain.nullable if stated is None else stated and column.can_be_missing
+    domain = replace(domain, nullable=nullable)
     if spec is None:
         return domain
-    nullable = domain.nullable and getattr(spec, "nullable", True)
     if isinstance(domain, CategoryDomain):
         ordered = domain.ordered or getattr(spec, "ordered", False)
-        return replace(domain, nullable=nullable, ordered=ordered)
-    domain = _with_special(column, replace(domain, nullable=nullable), spec)
+        return replace(domain, ordered=ordered)
+    domain = _with_special(column, domain, spec)
     if isinstance(spec, Datetime) and spec.unit is not None and domain.step is None:
         return in_units(column, domain, SECONDS_OF[spec.unit])
     if not isinstance(spec, Continuous):

@@ -302,7 +302,7 @@ def _opened(X: Any, schema: TableSchema) -> tuple[pd.DataFrame, Parts]:  # noqa:
                 f" {shown if named else 'a text that is none'}; name one that is there."
             )
         if is_csv(path):
-            X = CsvFile(path, schema.kinds, form=CsvForm(missing=schema.na_values))
+            X = CsvFile(path, schema.kinds, form=CsvForm().stated(schema))
         else:
             X = ParquetFiles(path, schema.kinds)
     if not hasattr(X, "to_batches"):

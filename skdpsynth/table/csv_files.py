@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.schema import NUMBER_FORMAT, Column, family
+from skdpsynth.schema import NUMBER_FORMAT, Column, TableSchema, family
 from skdpsynth.utils import compression_of, require, withheld
 from skdpsynth.utils.arrays import Bools
 from skdpsynth.utils.containers import as_frame
@@ -86,7 +86,7 @@ class CsvForm:
     def __post_init__(self) -> None:
         marks, own = {self.decimal, self.thousands or "'"}, self.separator
         require(
-            len(marks) == 2 and all(re.fullmatch('[^0-9eE"+-]', m) for m in marks),
+            len(marks) == 2 and all(re.fullmatch('[^0-9eE"+-]', str(m)) for m in marks),
             "The marks of decimals and of thousands must be one character each, no"
             f" digit, no sign, and not the same. Got {self.decimal!r} and"
             f" {self.thousands!r}.",
@@ -102,6 +102,11 @@ class CsvForm:
             f" such as utf-8, cp1252 or latin-1. Got {self.encoding!r}; convert the"
             " file.",
         )
+
+    def stated(self, schema: TableSchema) -> CsvForm:
+        """Return the form with what a schema states of it."""
+        stated = schema.na_values, schema.decimal or ".", schema.thousands
+        return CsvForm(self.separator, self.encoding, *stated, self.times)
 
     def numbers_in(
         self, cells: Cells, before: str, after: str, mark: str | None

@@ -83,7 +83,8 @@ def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
             what += f" the names; {_remedy(pc.unique(own.filter(refused)))}"
             found.append((name, what, int(refused.sum())))
         if isinstance(column, Continuous) and column.integer:
-            exact = typed_cells(own, replace(column, integer=False), file.form)[0]
+            plain = Continuous(0, 0, format=column.format)
+            exact = typed_cells(own, plain, file.form)[0]
             table[name] = exact if (exact % 1 > 0).any() else table[name]
     findings = schema.check(pd.DataFrame(table))
     first = pd.DataFrame(found, columns=findings.columns).astype(findings.dtypes)

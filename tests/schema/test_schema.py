@@ -565,11 +565,11 @@ def test_what_is_stated_beside_blanks_survives_a_file():
     again = TableSchema.from_json(schema.to_json())
     assert len(again.blanks) == 5
     assert repr(again).split("\n")[2:-2] == [
-        "        'weight': Continuous(..., ..., nullable=True, decimals=2),",
+        "        'weight': Continuous(..., ..., nullable=None, decimals=2),",
         "        'zip': Categorical(...),",
-        "        'ill': Boolean(nullable=True),",
-        "        'day': Datetime(..., ..., nullable=True, format='%d.%m.%y'),",
-        "        'stay': Continuous(..., ..., nullable=True, unit='D'),",
+        "        'ill': Boolean(nullable=None),",
+        "        'day': Datetime(..., ..., nullable=None, format='%d.%m.%y'),",
+        "        'stay': Continuous(..., ..., nullable=None, unit='D'),",
     ]
     assert again.blanks == schema.blanks
     assert not again.columns

@@ -261,6 +261,23 @@ def test_a_format_is_checked_and_kept():
             CsvForm(**bad)
 
 
+@pytest.mark.parametrize("flags", [[], ["--decimal=.", "--thousands=,"]])
+def test_the_marks_of_a_fit_are_written_again_unless_others_are_given(flags):
+    """A category that stands for missing elsewhere is not written for missing."""
+    pd.DataFrame({"x": EUROS, "n": [*"-a", None] * 100}).to_csv("t.csv", index=False)
+    columns = {"n": {"kind": "categorical", "categories": ["-", "a"], "nullable": True}}
+    columns["x"] = {"kind": "continuous", "low": 0, "high": 1e5, "format": "%,.2f €"}
+    data = {"schema_version": 1, "columns": [*columns.items()], "na_values": ["-"]}
+    Path("s.json").write_text(json.dumps(data))
+    fit = ["fit", "t.csv", "--schema=s.json", "--decimal=,", "--thousands=.", *FIT[3:]]
+    assert main([*fit, "--epsilon=50"]) == 0
+    assert main(["sample", "m", "-n", "90", *flags, "-o", "s.csv"]) == 0
+    rows = pd.read_csv("s.csv", dtype=str, keep_default_na=False)
+    point, mark = (r"\.", ",") if flags else (",", r"\.")
+    assert rows["x"].str.fullmatch(rf"\d{{1,3}}({mark}\d{{3}})*{point}\d\d €").all()
+    assert {*rows["n"]} == {"-", "a", ""}
+
+
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_header_may_begin_with_a_separator(separator):
     """Rows that pandas and R number: never read, and written without a name again."""
