@@ -23,28 +23,28 @@ FOLDERS = {
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2440, 15289, 25, 0),
-    "skdpsynth": (1982, 10432, 8, 15),
+    "skdpsynth": (1981, 10425, 8, 15),
     "skdpsynth/audit": (2131, 11667, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2061, 12957, 6, 5),
     "skdpsynth/model": (1447, 11831, 5, 19),
-    "skdpsynth/measure": (6476, 48404, 17, 31),
+    "skdpsynth/measure": (6477, 48568, 17, 31),
     "skdpsynth/metrics": (1827, 9768, 7, 29),
     "skdpsynth/privacy": (3647, 17578, 10, 28),
     "skdpsynth/sampling": (693, 4764, 3, 3),
-    "skdpsynth/schema": (2784, 15650, 6, 38),
+    "skdpsynth/schema": (2796, 15857, 6, 38),
     "skdpsynth/synthesizers": (2897, 12525, 13, 9),
-    "skdpsynth/table": (4139, 33237, 11, 43),
+    "skdpsynth/table": (4147, 33318, 11, 43),
     "skdpsynth/training": (1959, 13507, 11, 33),
     "skdpsynth/utils": (1488, 8852, 10, 29),
-    "tests": (29681, 263497, 116, 0),
+    "tests": (29722, 264093, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 202  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 520  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41547  # words of docs
+LITERALS = 523  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 41558  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -117,9 +117,11 @@ class Guess:
         found_from = table["category_threshold"].max()
         if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
             of_all += _rare_lost(discovery, found_from, n_rows)
-        lost = _lost_amid(costs, n_rows, RARE), _undeclared(discovery, "column ranges")
-        of_dtypes = _of_dtypes(self.layout, self.labels, self.schema.columns)
-        of_all += _texts([lost, *of_dtypes], sys.maxsize)
+        numeric = _undeclared(discovery, "column ranges")
+        gaps = any(c.can_be_missing for c in discovery.declared if is_numeric(c))
+        found = [(_lost_amid(costs, n_rows, RARE * gaps), numeric)]
+        found += _of_dtypes(self.layout, self.labels, self.schema.columns)
+        of_all += _texts(found, sys.maxsize)
         claims = weak_claims(epsilon, accountant.delta, n_rows)
         of_all += [claim.partition(":")[0] for claim in claims]
         for c, words in enumerate(unlearnt):

@@ -375,8 +375,7 @@ def _unruled(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, 
         rows, some = int((gone & other).sum()), int((gone | other).sum())
         own = {type(rule) for rule in schema.rules if {a, b} <= {*rule.names}}
         if MissingTogether not in own and len(df) > rows >= max(20, 0.95 * some):
-            words = f"missing where {a!r} is: MissingTogether([{a!r}, {b!r}]) keeps it"
-            yield b, f"{words}; state nullable=True of both", rows
+            yield b, f"missing where {a!r} is: MissingTogether([{a!r}, {b!r}])", rows
 
 
 def _in_column(
