@@ -8,11 +8,11 @@ and three columns, and second moments. A `TableModel` has the marginals.
 
 from skdpsynth.measure._allocation import (
     Allocation as Allocation,
+    Loop as Loop,
+    Outline as Outline,
     Spend as Spend,
     Training as Training,
     allocate as allocate,
-    allocate_measurements as allocate_measurements,
-    measured_form as measured_form,
 )
 from skdpsynth.measure._bins import choose_bins as choose_bins
 from skdpsynth.measure._discovery import Discovery as Discovery

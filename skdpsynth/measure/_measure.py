@@ -14,7 +14,6 @@ import numpy as np
 from skdpsynth.measure._allocation import (
     Allocation,
     and_unlabelled,
-    mus_of_relations,
     table_bins,
 )
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
@@ -69,15 +68,13 @@ def measure(
     if any(plan.pairs.mu for plan in plans):
         known = _two_columns(known, plans, ask)
         known = _related_columns(known, plans, ask)
+        if "cells" not in {answer.query.kind for answer in known}:
+            plans = [plan.without_relations for plan in plans]
     for c, plan in enumerate(plans):
         if plan.triples.mu:
-            # With what relations would have had, if there are none.
-            kinds = {answer.query.kind for answer in known}
-            spare = 0.0 if "cells" in kinds else plan.relations.mu
             groups = known.bins.groups(known.shares[c], plan.n_groups)
             query: Query = Triples(known.bins, groups, plan.n_groups)
-            mu = math.hypot(plan.triples.mu, spare)
-            known = known.and_more(ask.release(query, mu, c))
+            known = known.and_more(ask.release(query, plan.triples.mu, c))
         if plan.moments.mu:
             query = Moments.of(known.model, c, float(known.sizes[c]))
             known = known.and_more(ask.release(query, plan.moments.mu, c))
@@ -229,7 +226,7 @@ def _related_columns(
     if not strong:
         return known
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
-    of_cells, of_ranks = mus_of_relations(mu, len(domains))
+    of_cells, of_ranks = plans[having[0]].mus_of_relations(len(domains))
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
     known = known.and_more(ask.release(cells, of_cells, *having))
     if len(domains) == 2:  # there is no third column
@@ -256,7 +253,7 @@ def _again(
         query, of_class = answer.query, answer.scope in scopes
         positions = [scopes.index(answer.scope)] if of_class else design.having_pairs
         plan = plans[positions[0]]
-        of_cells, of_ranks = mus_of_relations(plan.relations.mu, n_columns)
+        of_cells, of_ranks = plan.mus_of_relations(n_columns)
         if isinstance(query, Moments):
             (c,) = positions
             query = Moments.of(known.model, c, float(known.sizes[c]))

@@ -34,8 +34,7 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._allocation import (
     NO_DEPENDENCE,
     Allocation,
-    PlanClasses,
-    allocate,
+    Outline,
 )
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, QUARTER, RARE, SURE
@@ -71,7 +70,7 @@ class Guess:
 
     def plan(
         self,
-        plan_classes: PlanClasses,
+        allocate: Callable[[Outline, float], list[Allocation]],
         accountant_of: Callable[[float], PrivacyAccountant],
         epsilon: float,
         *,
@@ -87,7 +86,7 @@ class Guess:
 
         @cache
         def at(epsilon: float) -> list[dict[str, Any]]:
-            return _allocated(plan_classes, accountant_of(epsilon), self, discovery)
+            return _allocated(allocate, accountant_of(epsilon), self, discovery)
 
         def enough(c: int, poor: str) -> float:
             """Return an epsilon that mends it; in 779 plans no larger one did less."""
@@ -334,7 +333,7 @@ _NO_CLOCKS = (
 
 
 def _allocated(
-    plan_classes: PlanClasses,
+    allocate: Callable[[Outline, float], list[Allocation]],
     accountant: PrivacyAccountant,
     guess: Guess,
     discovery: Discovery,
@@ -350,14 +349,9 @@ def _allocated(
     ]
     usual = [cost.share for name, cost in costs.items() if name != UnsureRanges.name]
     left = 1.0 - sum(usual)  # most tables have no range that is asked for again
-    plans = allocate(
-        plan_classes,
-        guess.labels,
-        rounded(guess.counts),
-        likely,
-        accountant.mu_cap * math.sqrt(left),
-        measured=guess.layout.measured,
-    )
+    counts = rounded(guess.counts).tolist()
+    table = Outline(guess.labels, counts, likely, guess.layout.measured)
+    plans = allocate(table, accountant.mu_cap * math.sqrt(left))
     public = discovery.public(accountant, n_rows)
     labels_from = discovery.labels.found_from(guess.labels, public)
     categories_from = costs["categories"].found_from
