@@ -276,81 +276,13 @@ def _decoded(like: Any, data: Any) -> Any:  # noqa: ANN401 - JSON
     return value if value is None else kind(value)
 
 
-def is_scarce(largest: float, n_tables: int, mu: float) -> bool:
-    """Return whether the rows of the largest class are not clear of the noise."""
-    return largest * mu < CLEAR_FROM * math.sqrt(n_tables)
-
-
-def few_rows(largest: float, n_columns: int, mu: float) -> bool:
-    """Return whether all pairs are too many for the rows of the largest class."""
-    n_pairs = math.comb(n_columns, 2)
-    return FEW_TABLES < n_pairs <= MOST_TABLES and is_scarce(largest, n_pairs, mu)
-
-
-def planned_tables(n_columns: int, *, few: bool = False) -> int:
-    """Return the tables of pairs that a plan counts on; `few` says `few_rows`."""
-    return min(math.comb(n_columns, 2), FEW_TABLES if few else MOST_TABLES)
-
-
-def pairs_affordable(
-    n_rows: float, n_columns: int, mu: float, *, few: bool = False
-) -> bool:
-    """Return whether the planned rows of a class are clear of the noise of a count."""
-    if not 2 <= n_columns < WIDE:
-        return False
-    n_tables = planned_tables(n_columns, few=few)
-    return n_rows * mu >= ROWS_FROM * math.sqrt(n_tables)
-
-
-def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
-    """Return the groups of a column in the tables of all triples, 0 to measure none.
-
-    As many as leave a mean cell well above the noise, with `mu` for all triples.
-    """
-    if n_columns not in TRIPLE_COLUMNS or mu == 0:
-        return 0
-    noise_std = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)  # of a count, in rows
-    clear = int((n_rows / (_PER_CELL * noise_std)) ** (1 / 3))
-    groups = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
-    return groups if groups >= 3 else 0
-
-
-def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
-    """Return the share of the squared mu of a class that second moments get, maybe 0.
-
-    As much as makes the strongest factor clear of the noise, whose largest eigenvalue
-    `factors_above_noise` says. Rows are shortened to twice their mean squared length,
-    and their products have half the squared norm of a matrix.
-    """
-    if n_columns not in MOMENT_COLUMNS:
-        return 0.0
-    noise = 2.0 * math.sqrt(n_columns) * CLIP / math.sqrt(2.0)
-    clear = n_rows * mu / noise
-    least, most = MOMENTS_SHARES
-    enough = ROWS_FROM * _ABOVE_NOISE
-    share = min(max((enough / max(clear, TINY)) ** 2, least), most)
-    return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
-
-
 class Outline(NamedTuple):
-    """What is public of a table when its budget is allocated.
+    """What is public of a table when its budget is allocated."""
 
-    Parameters
-    ----------
-    labels : sequence of n_classes hashable
-        The classes; None alone for all rows.
-    n_rows : sequence of n_classes float
-        Their rows, declared or noisy.
-    domains : sequence of ColumnDomain or None
-        Of the columns; None for categories that are not known yet.
-    measured : bool, default=False
-        Whether the target is a number.
-    """
-
-    labels: Sequence[Hashable]
-    n_rows: Sequence[float]
-    domains: Sequence[ColumnDomain | None]
-    measured: bool = False
+    labels: Sequence[Hashable]  # of the classes; None alone for all rows
+    n_rows: Sequence[float]  # of each class, declared or noisy
+    domains: Sequence[ColumnDomain | None]  # None for categories not known yet
+    measured: bool = False  # whether the target is a number
 
     @classmethod
     def of(cls, metadata: Metadata) -> Outline:
@@ -370,6 +302,137 @@ class Outline(NamedTuple):
         return sum(map(is_continuous, self.domains))
 
 
+def planned_tables(n_columns: int, *, few: bool = False) -> int:
+    """Return the tables of pairs that a plan counts on; `few` says: for few rows."""
+    return min(math.comb(n_columns, 2), FEW_TABLES if few else MOST_TABLES)
+
+
+# --- What a budget is divided into ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Class:
+    """A class whose budget is divided, or several, and what is worth it for them.
+
+    With the `mu` that is left each kind of release gets all of its share (1), a part
+    that is enough, or nothing (0) since it would say little.
+    """
+
+    n_rows: float  # of several classes those of the largest one
+    n_columns: int
+    mu: float  # of all that is divided
+    n_groups: int = 0  # of a column's bins in tables of three; 0 to measure none
+    few: bool = False  # whether all pairs are too many for the largest class
+    several: bool = False
+
+    @classmethod
+    def of(cls, table: Outline, n_rows: float, mu: float, order: int = 3) -> _Class:
+        """Return a class of a table, whose tables have so many columns at most."""
+        n_columns, n_groups, of_triples = table.n_columns, 0, mu * math.sqrt(QUARTER)
+        if order >= 3 and n_columns in TRIPLE_COLUMNS and mu:
+            # As many as leave a mean cell well above the noise of a count, in rows.
+            noise_std = max(math.sqrt(math.comb(n_columns, 3)) / of_triples, 1.0)
+            clear = int((n_rows / (_PER_CELL * noise_std)) ** (1 / 3))
+            n_groups = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
+            n_groups *= n_groups >= 3
+        left = mu * math.sqrt(1.0 - QUARTER * (n_groups > 0))
+        n_pairs, largest = math.comb(n_columns, 2), max(table.n_rows)
+        of_pairs = cls(largest, n_columns, left * math.sqrt(1.0 - QUARTER))
+        few = FEW_TABLES < n_pairs <= MOST_TABLES and of_pairs.is_scarce(n_pairs)
+        return cls(n_rows, n_columns, mu, n_groups, few)
+
+    def is_scarce(self, n_tables: int) -> bool:
+        """Return whether the rows are not clear of the noise of so many tables."""
+        return self.n_rows * self.mu < CLEAR_FROM * math.sqrt(n_tables)
+
+    def all_of_it(self, mu: float) -> float:
+        return 1.0
+
+    def moments(self, mu: float) -> float:
+        """As much as makes the strongest factor clear of the noise.
+
+        Its largest eigenvalue `factors_above_noise` says. Rows are shortened to twice
+        their mean squared length, and their products have half the squared norm of a
+        matrix.
+        """
+        if self.n_columns not in MOMENT_COLUMNS:
+            return 0.0
+        noise = 2.0 * math.sqrt(self.n_columns) * CLIP / math.sqrt(2.0)
+        clear, enough = self.n_rows * mu / noise, ROWS_FROM * _ABOVE_NOISE
+        least, most = MOMENTS_SHARES
+        share = min(max((enough / max(clear, TINY)) ** 2, least), most)
+        return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
+
+    def triples(self, mu: float) -> float:
+        return self.n_groups > 0
+
+    def relations(self, mu: float) -> float:
+        return self.pairs(mu * math.sqrt(1.0 - BESIDE_SHARE))
+
+    def pairs(self, mu: float) -> float:
+        """All, where the rows are clear of the noise of a count."""
+        least = ROWS_FROM * math.sqrt(planned_tables(self.n_columns, few=self.few))
+        clear = self.n_rows * (mu * math.sqrt(1.0 - QUARTER)) >= least
+        return clear and 2 <= self.n_columns < WIDE
+
+    def own(self, mu: float) -> float:
+        return self.pairs(self.mu)
+
+    def choice(self, mu: float) -> float:
+        n_pairs = math.comb(self.n_columns, 2)
+        return planned_tables(self.n_columns, few=self.few) < n_pairs
+
+    def together(self, mu: float) -> float:
+        if not self.several or mu == math.inf:  # tables without noise say it all
+            return 0.0
+        return TOGETHER_SHARES[self.is_scarce(math.comb(self.n_columns, 2))]
+
+
+class Kind(NamedTuple):
+    """A kind of release: a row of the table by which a budget is divided."""
+
+    name: str  # the field of `Allocation`
+    share: float  # of the squared mu that the rows above leave
+    worth: Callable[[_Class, float], float]  # the part of it; the rest is for others
+
+
+_MARGINALS = Kind("marginals", 1.0, _Class.all_of_it)
+KINDS: dict[Form, tuple[Kind, ...]] = {
+    "pairs": (
+        Kind("triples", QUARTER, _Class.triples),
+        Kind("relations", BESIDE_SHARE, _Class.relations),
+        Kind("pairs", 1.0 - QUARTER, _Class.pairs),
+        _MARGINALS,
+    ),
+    "moments": (Kind("moments", 1.0, _Class.moments), _MARGINALS),
+    "marginals": (_MARGINALS,),
+    "random": (),
+}
+# Equal in all classes: of the pairs of the one that has least for them.
+COMMON_KINDS = (
+    Kind("choice", BESIDE_SHARE, _Class.choice),
+    Kind("together", 1.0, _Class.together),
+)
+# If the same is measured as of another table. What is of every row is first.
+DESIGN_KINDS = (
+    Kind("moments", MOMENTS_SHARES[1], _Class.all_of_it),
+    Kind("together", (1.0 - QUARTER) * TOGETHER_SHARES[0], _Class.all_of_it),
+    Kind("relations", BESIDE_SHARE, _Class.all_of_it),
+    Kind("triples", QUARTER, _Class.all_of_it),
+    Kind("pairs", 1.0 - QUARTER, _Class.all_of_it),
+    _MARGINALS,
+)
+
+
+class Loop(NamedTuple):
+    """Training after the measurements: what it takes of the budget of a class."""
+
+    share: float  # of the squared mu; 1 where nothing is measured
+    asked: bool  # whether a number of steps was
+    # Of a label, its rows and mu; None if the class is not to be trained.
+    training: Callable[[Hashable, float, float], Training | None]
+
+
 def measured_form(
     table: Outline, mu: float, *, order: int = 3, tables_first: bool = False
 ) -> Form:
@@ -383,9 +446,8 @@ def measured_form(
     if order == 1:
         return "marginals"
     n_columns, alone = table.n_columns, tuple(table.labels) == (None,)
-    largest, of_pairs = max(table.n_rows), mu * math.sqrt(1.0 - QUARTER)
-    few = few_rows(largest, n_columns, of_pairs)
-    pairs = pairs_affordable(largest, n_columns, of_pairs, few=few)
+    largest = _Class.of(table, max(table.n_rows), mu, order=2)
+    pairs = largest.pairs(mu)
     # Few rows for all pairs of 20 numbers or more: second moments say more than tables
     # of some pairs (docs/marginal.md). In 22 pairs of fits to 20 to 103 columns of
     # Epileptic seizure and ISOLET (epsilon 1, 3) AUPRC rose in 20, and distances of
@@ -394,122 +456,12 @@ def measured_form(
     n_tables = planned_tables(n_columns) if alone else math.comb(n_columns, 2)
     n_discrete = n_columns - table.n_continuous
     numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= FEW * n_columns
-    scarce = is_scarce(largest, n_tables, of_pairs)
+    scarce = replace(largest, mu=mu * math.sqrt(1.0 - QUARTER)).is_scarce(n_tables)
     if pairs and not (scarce and (alone or (numbers and not tables_first))):
         return "pairs"
-    if moments_share(largest, n_columns, mu):
+    if largest.moments(mu):
         return "moments"
     return "pairs" if pairs else "marginals"
-
-
-# --- What a budget is divided into ----------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Class:
-    """A class that divides its budget, or several together; and what is worth it.
-
-    Each method takes the mu that is left, and returns how much of the share of a kind
-    is worth it: 0, or all of it (1), or another part.
-    """
-
-    n_rows: float  # of several classes those of the largest one
-    n_columns: int
-    form: Form
-    mu: float  # of all that is divided
-    n_groups: int = 0  # as `triple_groups` says
-    few: bool = False  # as `few_rows` says
-    several: bool = False
-
-    @classmethod
-    def of(
-        cls, table: Outline, n_rows: float, mu: float, form: Form, order: int = 3
-    ) -> _Class:
-        """Return what is known of a class before anything is divided."""
-        n_columns, n_groups = table.n_columns, 0
-        if form == "pairs" and order >= 3:
-            n_groups = triple_groups(n_rows, n_columns, mu * math.sqrt(QUARTER))
-        left = mu * math.sqrt(1.0 - QUARTER * (n_groups > 0))
-        few = few_rows(max(table.n_rows), n_columns, left * math.sqrt(1.0 - QUARTER))
-        return cls(n_rows, n_columns, form, mu, n_groups, few)
-
-    def rest(self, mu: float) -> float:
-        return 1.0
-
-    def moments(self, mu: float) -> float:
-        share = moments_share(self.n_rows, self.n_columns, mu)
-        return share if self.form == "moments" else 0.0
-
-    def triples(self, mu: float) -> float:
-        return self.n_groups > 0
-
-    def relations(self, mu: float) -> float:
-        return self.pairs(mu * math.sqrt(1.0 - BESIDE_SHARE))
-
-    def pairs(self, mu: float) -> float:
-        own = self.n_rows, self.n_columns, mu * math.sqrt(1.0 - QUARTER)
-        return self.form == "pairs" and pairs_affordable(*own, few=self.few)
-
-    def pairs_of_all(self, mu: float) -> float:
-        return self.pairs(self.mu)
-
-    def choice(self, mu: float) -> float:
-        n_pairs = math.comb(self.n_columns, 2)
-        return planned_tables(self.n_columns, few=self.few) < n_pairs
-
-    def together(self, mu: float) -> float:
-        if not self.several or mu == math.inf:  # tables without noise say it all
-            return 0.0
-        clear, scarce = TOGETHER_SHARES
-        n_pairs = math.comb(self.n_columns, 2)
-        return scarce if is_scarce(self.n_rows, n_pairs, self.mu) else clear
-
-
-class Kind(NamedTuple):
-    """A kind of release: a row of the table by which a budget is divided."""
-
-    name: str  # the field of `Allocation`
-    share: float  # of the squared mu that the rows above leave
-    # How much of that is worth it; the rows below have the rest.
-    worth: Callable[[_Class, float], float]
-
-
-KINDS = (
-    Kind("moments", 1.0, _Class.moments),
-    Kind("triples", QUARTER, _Class.triples),
-    Kind("relations", BESIDE_SHARE, _Class.relations),
-    Kind("pairs", 1.0 - QUARTER, _Class.pairs),
-    Kind("marginals", 1.0, _Class.rest),
-)
-# Of the pairs of the class that has least for them: what is equal in all classes.
-COMMON_KINDS = (
-    Kind("choice", BESIDE_SHARE, _Class.choice),
-    Kind("together", 1.0, _Class.together),
-)
-# Of a class if the same is asked of it as of another table, which they are worth. What
-# is of every row is first, and equal in all classes.
-DESIGN_KINDS = (
-    Kind("moments", MOMENTS_SHARES[1], _Class.rest),
-    Kind("together", (1.0 - QUARTER) * TOGETHER_SHARES[0], _Class.rest),
-    Kind("relations", BESIDE_SHARE, _Class.rest),
-    Kind("triples", QUARTER, _Class.rest),
-    Kind("pairs", 1.0 - QUARTER, _Class.rest),
-    Kind("marginals", 1.0, _Class.rest),
-)
-
-
-class Loop(NamedTuple):
-    """Training after the measurements: what it takes of the budget of a class."""
-
-    share: float  # of the squared mu; 1 where nothing is measured
-    # Of a label, its rows and mu; None if the class is not to be trained.
-    training: Callable[[Hashable, float, float], Training | None]
-    asked: bool  # whether somebody said how many steps
-
-    @property
-    def alone(self) -> bool:
-        """Whether the loop learns everything, and nothing is measured."""
-        return self.share == 1.0
 
 
 # --- Its division ---------------------------------------------------------------------
@@ -533,7 +485,8 @@ def allocate(
     table : Outline
         What is public of the table.
     mu : float
-        Gaussian-DP parameter that each class may spend.
+        Gaussian-DP parameter that each class may spend; the squares of what is
+        allocated to it add up to its square.
     order : int, default=3
         Columns of a table at most.
     tables_first : bool, default=False
@@ -542,45 +495,43 @@ def allocate(
         Those of another table: the same tables are measured, with the shares that a
         first fit has, but for what that chose by the rows.
     shares : dict of str to float, optional
-        Shares of the squared mu of the algorithm's own, such as ``{"choice": 0.1,
-        "pairs": 0.6}``, of classes that afford tables of pairs. Marginals have the
-        rest, and all of it in other classes.
+        An algorithm's own shares of the squared mu, such as ``{"choice": 0.1, "pairs":
+        0.6}``, of classes that afford tables of pairs. Marginals have the rest, and all
+        of it in other classes.
     n_tables : int, default=0
-        Tables of pairs of each class; 0 for as many as are usual.
+        Tables of pairs of each class, if `shares` are given.
     loop : Loop, optional
         Training that follows.
-
-    Returns
-    -------
-    list of Allocation
-        One of each class. Its squared mu add up to that of `mu`.
     """
-    form: Form = "pairs"
-    kinds, left = KINDS, mu
+    left = mu
     if loop is not None and mu < math.inf:
         left = mu * math.sqrt(1.0 - loop.share)
     if shares is not None:
         order, kinds = 2, _kinds_of(shares)
-    elif loop is not None and loop.alone:
-        kinds = ()
+    elif loop is not None and loop.share == 1.0:
+        kinds = KINDS["random"]
     else:
         # A number of steps is taken at its word; else they cost no class its tables.
         least = left if loop is not None and loop.asked else mu
-        form = measured_form(table, least, order=order, tables_first=tables_first)
+        kinds = KINDS[
+            measured_form(table, least, order=order, tables_first=tables_first)
+        ]
     plans = []
     for label, n_rows in zip(table.labels, table.n_rows, strict=True):
-        own = _Class.of(table, n_rows, mu, form, order)
-        plan = _divided(label, own, kinds)
+        own = _Class.of(table, n_rows, mu, order)
         if design is not None:
-            plan = _designed(label, own, design)
-        elif loop is not None:
-            own = _Class.of(table, n_rows, left, form, order)
-            plan = _with_loop(plan, _divided(label, own, kinds), loop, mu, own)
-        elif plan.pairs.mu and n_tables:
+            kinds, own = _again(design, label, own)
+        plan = _divided(label, own, kinds)
+        if loop is not None:
+            rest = _divided(label, _Class.of(table, n_rows, left, order), kinds)
+            plan = _with_loop(plan, rest, own, loop)
+        if n_tables and plan.pairs.mu:
             n_pairs = math.comb(table.n_columns, 2)
             plan = replace(plan, n_tables=min(n_tables, n_pairs))
         plans.append(plan)
-    if design is None and shares is None:
+    if design is not None:
+        plans = [replace(plan, designed=True) for plan in plans]
+    elif shares is None:
         plans = _with_common(plans, table.n_columns)
     return _completed(plans, table)
 
@@ -589,64 +540,57 @@ def _kinds_of(shares: Mapping[str, float]) -> tuple[Kind, ...]:
     """Return the rows of an algorithm's own shares, which are of the whole."""
     left, kinds = 1.0, []
     for name, share in shares.items():
-        kinds.append(Kind(name, share / left, _Class.pairs_of_all))
+        kinds.append(Kind(name, share / left, _Class.own))
         left -= share
-    return (*kinds, *KINDS[-1:])
+    return (*kinds, _MARGINALS)
+
+
+def _again(
+    design: Measurements, label: Hashable, own: _Class
+) -> tuple[tuple[Kind, ...], _Class]:
+    """Return the rows of what was measured of a class of another table."""
+    scopes = design.metadata.classes.scopes
+    of_class = {o.query.kind: o.query for o in design if o.scope == label}
+    of_all = {o.query.kind for o in design if o.scope not in scopes}
+    asked = {*of_class, *["together"] * ("pairs" in of_all)}
+    asked |= {"relations"} if "cells" in of_class.keys() | of_all else set()
+    n_groups = getattr(of_class.get("triples"), "n_groups", 0)
+    kinds = tuple(kind for kind in DESIGN_KINDS if kind.name in asked)
+    return kinds, replace(own, n_groups=n_groups, few=False)
 
 
 def _divided(label: Hashable, own: _Class, kinds: Sequence[Kind]) -> Allocation:
     """Divide the budget of a class: each kind has its share of what is left."""
-    mu, spends = own.mu, {}
+    mu = own.mu
+    spends: dict[str, Any] = {}
     for kind in kinds:
         if share := kind.share * kind.worth(own, mu):
             spends[kind.name] = Spend(mu * math.sqrt(share))
             mu *= math.sqrt(1.0 - share)
-    given: dict[str, Any] = spends
-    given["n_groups"] = own.n_groups if "triples" in spends else 0
-    given["few_rows"] = own.few and "pairs" in spends
-    return Allocation(label, own.n_rows, **given)
-
-
-def _designed(label: Hashable, own: _Class, design: Measurements) -> Allocation:
-    """Divide the budget of a class of which the same is asked as of another table."""
-    scopes = design.metadata.classes.scopes
-    of_class = {o.query.kind: o.query for o in design if o.scope == label}
-    of_all = {o.query.kind for o in design if o.scope not in scopes}
-    asked = {*of_class} - {"cells"}
-    if "pairs" in of_all:
-        asked.add("together")
-    if "cells" in of_class.keys() | of_all:
-        asked.add("relations")
-    plan = _divided(label, own, [kind for kind in DESIGN_KINDS if kind.name in asked])
-    n_groups = getattr(of_class.get("triples"), "n_groups", 0)
-    return replace(plan, n_groups=n_groups, few_rows=False, designed=True)
+    n_groups, few = own.n_groups * ("triples" in spends), own.few and "pairs" in spends
+    return Allocation(label, own.n_rows, n_groups=n_groups, few_rows=few, **spends)
 
 
 def _with_loop(
-    plan: Allocation, trained: Allocation, loop: Loop, mu: float, own: _Class
+    plan: Allocation, rest: Allocation, own: _Class, loop: Loop
 ) -> Allocation:
-    """Return the plan of a class, with training if that is worth it.
-
-    `trained` has what it leaves to the measurements.
-    """
+    """Return a class with training, if that is worth it; `rest` is what it leaves."""
     # What the loop learns, second moments need not say: the 2-way distance of
     # Epileptic seizure rose by .0004, not .0024 (epsilon 1, without steps).
-    of_loop = loop.share * mu**2
+    of_loop = loop.share * own.mu**2
     of_moments = plan.moments.mu**2 - of_loop
     if of_moments > of_loop:
-        trained = replace(plan, moments=Spend(math.sqrt(of_moments)))
+        rest = replace(plan, moments=Spend(math.sqrt(of_moments)))
     # A class without a dependence of its own borrows one. Errors of marginals would be
     # taken for dependence: at epsilon 1 the 2-way distance of ISOLET rose by .004 (54
     # times the root of its columns), that of Epileptic seizure fell by .0003 (149
     # times).
-    unclear = plan.n_rows * mu < CLEAR_FROM / 2 * math.sqrt(own.n_columns)
-    of_pairs = trained.pairs.mu
-    if loop.asked or not unclear:
-        of_pairs = of_pairs or trained.moments.mu
-    training = None
-    if of_pairs or loop.alone:
-        training = loop.training(plan.label, plan.n_rows, mu)
-    return replace(trained, training=training) if training else plan
+    unclear = own.n_rows * own.mu < CLEAR_FROM / 2 * math.sqrt(own.n_columns)
+    of_moments = 0.0 if unclear and not loop.asked else rest.moments.mu
+    if not (rest.pairs.mu or of_moments or loop.share == 1.0):
+        return plan
+    training = loop.training(plan.label, own.n_rows, own.mu)
+    return replace(rest, training=training) if training else plan
 
 
 def _with_common(plans: list[Allocation], n_columns: int) -> list[Allocation]:
@@ -663,7 +607,7 @@ def _with_common(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     relations = min(plan.relations.mu for plan in having)
     few, several = any(plan.few_rows for plan in having), len(having) > 1
     largest = max(plan.n_rows for plan in having)
-    every = _Class(largest, n_columns, "pairs", left, few=few, several=several)
+    every = _Class(largest, n_columns, left, few=few, several=several)
     common: dict[str, float] = {}
     for kind in COMMON_KINDS:
         if share := kind.share * kind.worth(every, left):
@@ -671,16 +615,16 @@ def _with_common(plans: list[Allocation], n_columns: int) -> list[Allocation]:
             left = _without(left, common[kind.name])
     changed = []
     for plan in plans:
+        more = {}
         if plan.pairs.mu:
             rest = math.hypot(plan.pairs.mu, _without(plan.relations.mu, relations))
-            spends = {**common, "relations": relations}
-            spends["pairs"] = _without(rest, *common.values())
-            more: Any = {name: Spend(mu) for name, mu in spends.items()}
-            plan = replace(plan, few_rows=few, **more)
+            more = {**common, "relations": relations}
+            more["pairs"] = _without(rest, *common.values())
         elif several:
-            left = _without(plan.marginals.mu, *common.values(), relations)
-            plan = replace(plan, marginals=Spend(left))
-        changed.append(plan)
+            of_all = *common.values(), relations
+            more["marginals"] = _without(plan.marginals.mu, *of_all)
+        spends: Any = {name: Spend(mu) for name, mu in more.items()}
+        changed.append(replace(plan, **spends, few_rows=few and plan.pairs.mu > 0))
     return changed
 
 
@@ -742,10 +686,10 @@ def and_unlabelled(
     first, *others = [plan for plan in plans if plan.pairs.mu]
     if others:
         mu = _without(mu, first.choice.mu, first.together.mu, first.relations.mu)
-    rows = [float(classes.planned[-1])]
-    table = Outline([UNLABELLED], rows, metadata.domains)
-    own = _Class.of(table, *rows, mu, "pairs")
-    (plan,) = _with_common([_divided(UNLABELLED, own, KINDS)], table.n_columns)
+    rows = float(classes.planned[-1])
+    table = Outline([UNLABELLED], [rows], metadata.domains)
+    plan = _divided(UNLABELLED, _Class.of(table, rows, mu), KINDS["pairs"])
+    (plan,) = _with_common([plan], table.n_columns)
     if not plan.pairs.mu:
         return metadata, list(plans)
     # The classes measure relations, and several of them choose the pairs.

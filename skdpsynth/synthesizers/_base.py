@@ -250,7 +250,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
             planned = self._plan_training(n_iter, n_rows, of_loop)
             return replace(planned, mu_classifier=beside)
 
-        loop = Loop(share, training, asked=self.n_iter not in ("auto", 0))
+        loop = Loop(share, self.n_iter not in ("auto", 0), training)
         return allocate(table, mu, tables_first=self._tables_first, loop=loop)
 
     def _n_rounds(self, n_rows: float, n_columns: int, mu: float) -> int:
