@@ -40,7 +40,7 @@ from skdpsynth.measure._shares import (
 from skdpsynth.privacy import UNLABELLED, PrivacyAccountant
 from skdpsynth.privacy.statistics import noisy_counts, noisy_pair_distances
 from skdpsynth.table import Metadata, TableRows, place_labels
-from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.arrays import Floats, Ints
 
 
 def measure(
@@ -49,12 +49,15 @@ def measure(
     plans: Sequence[Allocation],
     accountant: PrivacyAccountant,
     design: Measurements | None = None,
+    *,
+    order: int = 3,
 ) -> Measurements:
     """Measure every class as planned; classes compose in parallel.
 
     `rows` are encoded and private, `metadata` says what is public of the table, `plans`
     how much of the budget of each class each release has, and the ledger is charged for
     it. With a `design`, the measurements of another table, the same queries are asked.
+    With an `order` of 1 only single columns are measured.
     """
     mus = np.array([plan.marginals.mu for plan in plans])
     again = None if design is None else [answers[-1].query for answers in design.rounds]
@@ -65,6 +68,8 @@ def measure(
     known = Measurements(metadata, released, stds, cells)
     if design is not None:
         return _again(known, design, plans, ask)
+    if order == 1:
+        return known
     if any(plan.pairs.mu for plan in plans):
         known = _two_columns(known, plans, ask)
         known = _related_columns(known, plans, ask)
@@ -114,7 +119,7 @@ def measure_unlabelled(
     return and_unlabelled(metadata, plans, n_rows, of_size.noise_std, mu)
 
 
-def choose_table_bins(
+def _choose_bins(
     known: Measurements, plans: Sequence[Allocation]
 ) -> tuple[TableBins, list[Floats]]:
     """Choose the bins of all columns in tables of two, from tables of one.
@@ -137,7 +142,7 @@ def _two_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure tables of two columns: of several classes together, then of each."""
-    given = known, plans, ask, *choose_table_bins(known, plans)
+    given = known, plans, ask, *_choose_bins(known, plans)
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
     having = having_pairs(every, ask.classes)
     query, together = _choose_pairs(*given, having), plans[having[0]].together
@@ -165,26 +170,21 @@ def _choose_pairs(
     `shares` of each class, were released before.
     """
     plan, target = plans[positions[0]], known.metadata.measured
-    pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+    pairs = _all_pairs(bins)
     if not (mu := plan.choice.mu):
         return Pairs(bins, pairs)
     counts = ask.classes.counts
-    apart = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
-    rows, scope = ask.of(*positions)
-    line = ask.accountant.reserve_gaussian(
-        "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
-    )
-    expected = np.rint(apart).astype(np.int64)
-    codes, sizes = rows.map(bins.encode), bins.sizes
-    distances = noisy_pair_distances(codes, sizes, expected, line).astype(float)
+    expected = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
+    distances = _distances(ask, bins, expected, mu, positions)
     # Of a count, in the L1 distance of a table.
     of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables
     if plan.few_rows:
         noise_std /= 2
         # The mean distance of independent columns is no dependence.
-        starts, off = bins.starts[:-1], np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
-        by_chance = np.add.reduceat(np.add.reduceat(off, starts, 0), starts, 1)
+        mean = np.sqrt(2.0 / math.pi * np.maximum(np.rint(expected), 0))
+        starts = bins.starts[:-1]
+        by_chance = np.add.reduceat(np.add.reduceat(mean, starts, 0), starts, 1)
         distances -= by_chance[tuple(pairs.T)]
     first = np.any(pairs == (-1 if target is None else target), axis=1)
     # Of a table that is measured alone. It grows with the root of their number, so the
@@ -199,6 +199,74 @@ def _choose_pairs(
         if (total := float(gains[some].sum())) > best:
             chosen, best = some, total
     return Pairs(bins, pairs[np.sort(chosen)])
+
+
+def _all_pairs(bins: TableBins) -> Ints:
+    return np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+
+
+def _distances(
+    ask: Ask, bins: TableBins, expected: Floats, mu: float, positions: Sequence[int]
+) -> Floats:
+    """Release the L1 distances of the tables of all P pairs to `expected` counts.
+
+    A row changes one cell of each table by 1, and so its distance to whole numbers by
+    at most 1: L2 sensitivity ``sqrt(P)``.
+    """
+    rows, scope = ask.of(*positions)
+    sensitivity = math.sqrt(math.comb(len(bins.sizes), 2))
+    line = ask.accountant.reserve_gaussian(
+        "choice of pairs", mu=mu, sensitivity=sensitivity, scope=scope
+    )
+    whole, codes = np.rint(expected).astype(np.int64), rows.map(bins.encode)
+    return noisy_pair_distances(codes, bins.sizes, whole, line).astype(float)
+
+
+def choose_worst(
+    known: Measurements,
+    plans: Sequence[Allocation],
+    place: int,
+    ask: Ask,
+    expected: Floats | None = None,
+) -> Pairs:
+    """Choose the pair of columns whose table in a class a model explains worst.
+
+    Of pairs that were not measured, by the distance of the table to what is expected,
+    less that of the noise that it would get. The noisy distances of all P pairs are
+    released, whose L2 sensitivity is ``sqrt(P)``: a row is in one cell of each table.
+
+    Parameters
+    ----------
+    known : Measurements
+        What was released before.
+    plans : sequence of n_classes Allocation
+        Each of the `n_tables` choices of a class has an equal part of its `choice`.
+    place : int
+        Place of the class.
+    ask : Ask
+        The rows and the ledger.
+    expected : ndarray of shape (n_bins, n_bins), optional
+        Share of the rows that is expected in each pair of bins of two columns; by
+        default that of independent columns.
+
+    Returns
+    -------
+    Pairs
+        The query for the table of that pair.
+    """
+    plan = plans[place]
+    given = (known.bins, known.shares) if known.pairs else _choose_bins(known, plans)
+    bins, shares = given
+    if expected is None:
+        expected = np.outer(shares[place], shares[place])
+    mu = plan.choice.mu / math.sqrt(plan.n_tables)
+    distances = _distances(ask, bins, known.sizes[place] * expected, mu, [place])
+    pairs, of_noise = _all_pairs(bins), math.sqrt(2.0 / math.pi) * plan.pairs.noise_std
+    gains = distances - of_noise * np.array(bins.sizes)[pairs].prod(axis=1)
+    if place in known.pairs:
+        done = known.pairs[place].pairs[:, None]
+        gains[np.any(np.all(pairs == done, axis=2), axis=0)] = -math.inf
+    return Pairs(bins, pairs[[gains.argmax()]])
 
 
 def _related_columns(
