@@ -13,12 +13,11 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import (
     Allocation,
     Discovery,
+    Outline,
     PairTables,
     Spend,
     allocate,
-    allocate_measurements,
     measure,
-    measured_form,
 )
 
 # Of one class by itself nothing is listed, nor bins of one column.
@@ -113,6 +112,24 @@ def test_classes_are_corrected_by_tables_of_all_of_them():
     np.testing.assert_allclose(variances, np.diag(covariance), rtol=1e-6)
 
 
+NUMBER = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
+
+
+def outline(labels, n_rows, n_numbers, n_categories):
+    categories = [CategoryDomain((*"pqr",), False)] * n_categories
+    return Outline(labels, n_rows, [NUMBER] * n_numbers + categories)
+
+
+def form_of(labels, n_rows, n_numbers, n_categories, mu, **options):
+    """Return what is measured of a table beside its marginals."""
+    table = outline(labels, n_rows, n_numbers, n_categories)
+    plans = allocate(table, mu, **options)
+    asked = {
+        name for p in plans for name in ("pairs", "moments") if getattr(p, name).mu
+    }
+    return " ".join(asked) or "marginals"
+
+
 @pytest.mark.parametrize(
     ("labels", "n_rows", "n_columns", "form"),
     [
@@ -130,27 +147,18 @@ def test_classes_are_corrected_by_tables_of_all_of_them():
 )
 def test_one_form_serves_all_classes_of_a_table(labels, n_rows, n_columns, form):
     """Tables where one class affords them, else moments where one does, else none."""
-    assert measured_form(labels, n_rows, n_columns, 0, 0.3) == form
-    assert measured_form(labels, n_rows, n_columns, 0, 1e-5) == "marginals"
+    assert form_of(labels, n_rows, n_columns, 0, 0.3) == form
+    assert form_of(labels, n_rows, n_columns, 0, 1e-5) == "marginals"
 
 
 def test_tables_go_before_second_moments_where_moments_lack_something():
     """Categories among numbers; rows without a label, of which only tables are."""
     few, many = ((None,), [3e3]), (("u", "v"), [2e4, 1e4])
-    assert measured_form(*few, 5, 5, 0.3) == "moments"
-    assert measured_form(*many, 38, 2, 0.3) == "moments"
-    assert measured_form(*many, 37, 3, 0.3) == "pairs"
-    assert measured_form(*many, 40, 0, 0.3, tables_first=True) == "pairs"
-    assert measured_form(*few, 10, 0, 0.3, tables_first=True) == "moments"
-
-
-def plan_classes(labels, counts, *columns_and_mu):
-    """Plan tables of two columns and more, as the synthesizers do."""
-    options = {"largest": counts.max(), "form": "pairs"}
-    return [
-        allocate_measurements(label, own, *columns_and_mu, **options)
-        for label, own in zip(labels, counts, strict=True)
-    ]
+    assert form_of(*few, 5, 5, 0.3) == "moments"
+    assert form_of(*many, 38, 2, 0.3) == "moments"
+    assert form_of(*many, 37, 3, 0.3) == "pairs"
+    assert form_of(*many, 40, 0, 0.3, tables_first=True) == "pairs"
+    assert form_of(*few, 10, 0, 0.3, tables_first=True) == "moments"
 
 
 @pytest.mark.parametrize("mu", [0.3, 0.02])
@@ -160,10 +168,9 @@ def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
     The third class has no tables, and is charged for those of the others. These spend a
     fifth on tables together, or half where 200 noise deviations are more than the rows.
     """
-    counts = np.array([40_000.0, 20_000.0, 200.0])
     domains = [CategoryDomain(("p", "q", "r"), False)] * 6
-
-    *having, rare = allocate(plan_classes, [*"abc"], counts, domains, mu)
+    table = Outline([*"abc"], [40_000.0, 20_000.0, 200.0], domains)
+    *having, rare = allocate(table, mu)
     ((*spent,),) = {(own.choice, own.together, own.relations) for own in having}
     shared = [spend.mu for spend in spent]  # with one noise
     for plan in having:
@@ -180,8 +187,8 @@ def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
 
 def test_without_noise_nothing_is_measured_twice():
     """Exact tables of each class say all that those of all classes together do."""
-    counts, domains = np.array([4000.0, 1000.0]), [CategoryDomain((*"pq",), False)] * 3
-    for plan in allocate(plan_classes, [*"ab"], counts, domains, math.inf):
+    domains = [CategoryDomain((*"pq",), False)] * 3
+    for plan in allocate(Outline([*"ab"], [4000.0, 1000.0], domains), math.inf):
         assert plan.pairs.mu == math.inf
         assert plan.together.mu == 0
 
