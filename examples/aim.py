@@ -77,7 +77,8 @@ class AIMSynthesizer(GeneratedSynthesizer):
             raise ValueError(msg)
 
     def _allocate(self, table, mu):
-        shares = {"choice": 0.1, "pairs": 0.6}  # of the squared mu; marginals have .3
+        # Of the squared mu, each of what is left; marginals have the rest.
+        shares = {"choice": 0.1, "pairs": 0.7}
         return allocate(table, mu, shares=shares, n_tables=self.n_rounds)
 
     def _fit(self, rows, metadata, plans, accountant, seed):

@@ -35,7 +35,6 @@ from skdpsynth.measure._query import (
 )
 from skdpsynth.measure._relations import PairTables as PairTables, Relation as Relation
 from skdpsynth.measure._shares import (
-    CLEAR_FROM as CLEAR_FROM,
     LEAST_NOISE as LEAST_NOISE,
     LIKELY as LIKELY,
     LITTLE as LITTLE,

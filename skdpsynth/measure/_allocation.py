@@ -33,14 +33,14 @@ from skdpsynth.measure._shares import (
     TRIPLE_COLUMNS,
     WIDE,
 )
-from skdpsynth.privacy import UNLABELLED, grid_noise_std
+from skdpsynth.privacy import UNLABELLED, grid_noise_std, read_plain, to_plain
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import ColumnDomain, Metadata, is_continuous
 from skdpsynth.utils import require
 
 # What is measured of a table beside its marginals: tables of pairs (and of triples,
-# where they are affordable), second moments, nothing; or not even the marginals.
-Form = Literal["pairs", "moments", "marginals", "random"]
+# where they are affordable), second moments, or nothing.
+Form = Literal["pairs", "moments", "marginals"]
 
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
@@ -64,18 +64,11 @@ NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
 
 @dataclass(frozen=True)
 class Spend:
-    """What one kind of release of a class may spend.
+    """What one kind of release of a class may spend."""
 
-    Parameters
-    ----------
-    mu : float, default=0.0
-        Gaussian-DP parameter of all these releases together; 0 if none is made.
-    noise_std : float, default=0.0
-        Noise of one released number: of counts in rows, of second moments that of a
-        covariance of normal scores, whose variance is 1.
-    """
-
-    mu: float = 0.0
+    mu: float = 0.0  # of all these releases together; 0 if none is made
+    # Of one released number: of counts in rows, of second moments that of a covariance
+    # of normal scores, whose variance is 1.
     noise_std: float = 0.0
 
 
@@ -122,14 +115,11 @@ class Allocation:
         Of tables of two and of three columns, and of second moments.
     choice, together, relations : Spend
         What several classes release together, so equal in all: which pairs of columns,
-        if they are chosen; tables of two columns; and finer tables of two columns of
-        which one nearly determines the other. Where there are none of these, their
-        share goes to the tables of three columns, if there are any. A choice that the
-        algorithm itself allocates is each class's own, and nothing is together then.
+        if they are chosen; tables of two columns; and finer ones of columns of which
+        one nearly determines the other. An algorithm's own choice is of each class.
     n_tables, n_table_cells : int
-        Tables of two columns, and the cells of all of them. In a wide table some
-        pairs are chosen, and these are the most that are counted on, unless the
-        algorithm says how many it measures.
+        Tables of two columns, and the cells of all of them; where pairs are chosen,
+        the most that are counted on, unless the algorithm says how many.
     n_groups : int
         Groups of a column's bins in tables of three columns; 0 if none are measured.
     few_rows : bool
@@ -182,13 +172,9 @@ class Allocation:
         third, mu = QUARTER if n_columns > 2 else 0.0, self.relations.mu
         return mu * math.sqrt(1.0 - third), mu * math.sqrt(third)
 
-    @property
-    def without_relations(self) -> Allocation:
-        """The same where no columns are related: tables of three have their share."""
-        if not self.triples.mu:
-            return self
-        triples = math.hypot(self.triples.mu, self.relations.mu)
-        return replace(self, triples=Spend(triples), relations=Spend())
+    def mu_of_triples(self, *, related: bool) -> float:
+        """Return what tables of three have: also that of relations, if none are."""
+        return math.hypot(self.triples.mu, 0.0 if related else self.relations.mu)
 
     @property
     def signal_to_noise(self) -> float:
@@ -240,40 +226,16 @@ class Allocation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that a file holds."""
-        return _fields(self)
+        return {**to_plain(self), "label": encode_value(self.label)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Allocation:
         """Undo `to_json`; refuse other fields, types or ranges."""
-        training = None if data["training"] is None else Training(0, 0.0, 0.0)
-        like = cls(None, 0.0, training=training)
-        plan: Allocation = _decoded(like, {**data, "label": None})
+        plan: Allocation = read_plain(cls, data)
         require(plan.n_rows < math.inf, "numbers of rows")
         if (steps := plan.training) is not None:
             require(steps.n_iter >= 1 and steps.sampling_rate <= 1, "a training")
-        return replace(plan, label=decode_value(data["label"]))
-
-
-_RECORDS = Allocation | Spend | Training
-
-
-def _fields(record: Any) -> dict[str, Any]:  # noqa: ANN401 - one of `_RECORDS`
-    return {
-        name: _fields(value) if isinstance(value, _RECORDS) else encode_value(value)
-        for name, value in vars(record).items()
-    }
-
-
-def _decoded(like: Any, data: Any) -> Any:  # noqa: ANN401 - JSON
-    """Read what has the fields and types of `like`, and no number below 0."""
-    if isinstance(like, _RECORDS):
-        fields = vars(like)
-        require(data.keys() == fields.keys(), "other fields")
-        return replace(like, **{k: _decoded(fields[k], data[k]) for k in fields})
-    value, kind = decode_value(data), type(like)
-    require(type(value) in (kind, int if kind is float else kind), "another type")
-    require(value is None or value >= 0, "no number >= 0")
-    return value if value is None else kind(value)
+        return replace(plan, label=decode_value(plan.label))
 
 
 class Outline(NamedTuple):
@@ -345,9 +307,6 @@ class _Class:
         """Return whether the rows are not clear of the noise of so many tables."""
         return self.n_rows * self.mu < CLEAR_FROM * math.sqrt(n_tables)
 
-    def all_of_it(self, mu: float) -> float:
-        return 1.0
-
     def moments(self, mu: float) -> float:
         """As much as makes the strongest factor clear of the noise.
 
@@ -375,9 +334,6 @@ class _Class:
         clear = self.n_rows * (mu * math.sqrt(1.0 - QUARTER)) >= least
         return clear and 2 <= self.n_columns < WIDE
 
-    def own(self, mu: float) -> float:
-        return self.pairs(self.mu)
-
     def choice(self, mu: float) -> float:
         n_pairs = math.comb(self.n_columns, 2)
         return planned_tables(self.n_columns, few=self.few) < n_pairs
@@ -393,10 +349,14 @@ class Kind(NamedTuple):
 
     name: str  # the field of `Allocation`
     share: float  # of the squared mu that the rows above leave
-    worth: Callable[[_Class, float], float]  # the part of it; the rest is for others
+    worth: Callable[[_Class, float], float] | None = None  # by default all of it
+
+    def share_of(self, own: _Class, mu: float) -> float:
+        """Return its share for a class that has so much left."""
+        return self.share * (1.0 if self.worth is None else self.worth(own, mu))
 
 
-_MARGINALS = Kind("marginals", 1.0, _Class.all_of_it)
+_MARGINALS = Kind("marginals", 1.0)
 KINDS: dict[Form, tuple[Kind, ...]] = {
     "pairs": (
         Kind("triples", QUARTER, _Class.triples),
@@ -406,7 +366,6 @@ KINDS: dict[Form, tuple[Kind, ...]] = {
     ),
     "moments": (Kind("moments", 1.0, _Class.moments), _MARGINALS),
     "marginals": (_MARGINALS,),
-    "random": (),
 }
 # Equal in all classes: of the pairs of the one that has least for them.
 COMMON_KINDS = (
@@ -415,11 +374,11 @@ COMMON_KINDS = (
 )
 # If the same is measured as of another table. What is of every row is first.
 DESIGN_KINDS = (
-    Kind("moments", MOMENTS_SHARES[1], _Class.all_of_it),
-    Kind("together", (1.0 - QUARTER) * TOGETHER_SHARES[0], _Class.all_of_it),
-    Kind("relations", BESIDE_SHARE, _Class.all_of_it),
-    Kind("triples", QUARTER, _Class.all_of_it),
-    Kind("pairs", 1.0 - QUARTER, _Class.all_of_it),
+    Kind("moments", MOMENTS_SHARES[1]),
+    Kind("together", (1.0 - QUARTER) * TOGETHER_SHARES[0]),
+    Kind("relations", BESIDE_SHARE),
+    Kind("triples", QUARTER),
+    Kind("pairs", 1.0 - QUARTER),
     _MARGINALS,
 )
 
@@ -480,48 +439,36 @@ def allocate(
 ) -> list[Allocation]:
     """Allocate the budget of all classes: a pure function that `fit` and `plan` share.
 
-    Parameters
-    ----------
-    table : Outline
-        What is public of the table.
-    mu : float
-        Gaussian-DP parameter that each class may spend; the squares of what is
-        allocated to it add up to its square.
-    order : int, default=3
-        Columns of a table at most.
-    tables_first : bool, default=False
-        Whether tables go before second moments that may say more.
-    design : Measurements, optional
-        Those of another table: the same tables are measured, with the shares that a
-        first fit has, but for what that chose by the rows.
-    shares : dict of str to float, optional
-        An algorithm's own shares of the squared mu, such as ``{"choice": 0.1, "pairs":
-        0.6}``, of classes that afford tables of pairs. Marginals have the rest, and all
-        of it in other classes.
-    n_tables : int, default=0
-        Tables of pairs of each class, if `shares` are given.
-    loop : Loop, optional
-        Training that follows.
+    Each may spend `mu`: the squares of what its releases have add up to ``mu**2``.
+    Tables are of `order` columns at most; `tables_first` keeps those of pairs where
+    second moments may say more. With a `design`, the measurements of another table, the
+    same is measured, with the shares that a first fit has, but for what that chose by
+    the rows. A `loop` trains afterwards.
+
+    An algorithm may have `shares` of its own, as ``{"choice": 0.1, "pairs": 0.7}``,
+    each of what is left, for `n_tables` tables of pairs in a class that affords some.
+    Marginals have the rest, and in other classes all.
     """
+    kinds: tuple[Kind, ...] = ()
     left = mu
     if loop is not None and mu < math.inf:
         left = mu * math.sqrt(1.0 - loop.share)
     if shares is not None:
-        order, kinds = 2, _kinds_of(shares)
-    elif loop is not None and loop.share == 1.0:
-        kinds = KINDS["random"]
-    else:
+        order = 2
+    elif loop is None or loop.share < 1.0:
         # A number of steps is taken at its word; else they cost no class its tables.
         least = left if loop is not None and loop.asked else mu
-        kinds = KINDS[
-            measured_form(table, least, order=order, tables_first=tables_first)
-        ]
+        form = measured_form(table, least, order=order, tables_first=tables_first)
+        kinds = KINDS[form]
     plans = []
     for label, n_rows in zip(table.labels, table.n_rows, strict=True):
         own = _Class.of(table, n_rows, mu, order)
         if design is not None:
             kinds, own = _again(design, label, own)
-        plan = _divided(label, own, kinds)
+        elif shares is not None:
+            some = shares.items() if own.pairs(mu) else ()
+            kinds = (*(Kind(*item) for item in some), _MARGINALS)
+        plan = replace(_divided(label, own, kinds), designed=design is not None)
         if loop is not None:
             rest = _divided(label, _Class.of(table, n_rows, left, order), kinds)
             plan = _with_loop(plan, rest, own, loop)
@@ -529,20 +476,9 @@ def allocate(
             n_pairs = math.comb(table.n_columns, 2)
             plan = replace(plan, n_tables=min(n_tables, n_pairs))
         plans.append(plan)
-    if design is not None:
-        plans = [replace(plan, designed=True) for plan in plans]
-    elif shares is None:
+    if design is None and shares is None:
         plans = _with_common(plans, table.n_columns)
     return _completed(plans, table)
-
-
-def _kinds_of(shares: Mapping[str, float]) -> tuple[Kind, ...]:
-    """Return the rows of an algorithm's own shares, which are of the whole."""
-    left, kinds = 1.0, []
-    for name, share in shares.items():
-        kinds.append(Kind(name, share / left, _Class.own))
-        left -= share
-    return (*kinds, _MARGINALS)
 
 
 def _again(
@@ -552,8 +488,8 @@ def _again(
     scopes = design.metadata.classes.scopes
     of_class = {o.query.kind: o.query for o in design if o.scope == label}
     of_all = {o.query.kind for o in design if o.scope not in scopes}
-    asked = {*of_class, *["together"] * ("pairs" in of_all)}
-    asked |= {"relations"} if "cells" in of_class.keys() | of_all else set()
+    asked = {*of_class, *("together" for kind in of_all if kind == "pairs")}
+    asked |= {"relations" for kind in of_class.keys() | of_all if kind == "cells"}
     n_groups = getattr(of_class.get("triples"), "n_groups", 0)
     kinds = tuple(kind for kind in DESIGN_KINDS if kind.name in asked)
     return kinds, replace(own, n_groups=n_groups, few=False)
@@ -564,7 +500,7 @@ def _divided(label: Hashable, own: _Class, kinds: Sequence[Kind]) -> Allocation:
     mu = own.mu
     spends: dict[str, Any] = {}
     for kind in kinds:
-        if share := kind.share * kind.worth(own, mu):
+        if share := kind.share_of(own, mu):
             spends[kind.name] = Spend(mu * math.sqrt(share))
             mu *= math.sqrt(1.0 - share)
     n_groups, few = own.n_groups * ("triples" in spends), own.few and "pairs" in spends
@@ -610,7 +546,7 @@ def _with_common(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     every = _Class(largest, n_columns, left, few=few, several=several)
     common: dict[str, float] = {}
     for kind in COMMON_KINDS:
-        if share := kind.share * kind.worth(every, left):
+        if share := kind.share_of(every, left):
             common[kind.name] = left * math.sqrt(share)
             left = _without(left, common[kind.name])
     changed = []
@@ -641,7 +577,7 @@ def _completed(plans: Sequence[Allocation], table: Outline) -> list[Allocation]:
     n_pairs = math.comb(n_columns, 2)
     largest = max(plan.n_rows for plan in plans)
     categories = [getattr(domain, "categories", ()) for domain in domains]
-    bins_of_tables = table_bins(plans, n_columns, measured=table.measured)
+    bins_of_tables = table_bins(plans, table)
     sizes = [most_bins(domain, bins_of_tables) for domain in domains]
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
     known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in plans]
@@ -669,51 +605,42 @@ def _completed(plans: Sequence[Allocation], table: Outline) -> list[Allocation]:
     return completed
 
 
-def and_unlabelled(
-    metadata: Metadata,
-    plans: Sequence[Allocation],
-    n_rows: float,
-    noise_std: float,
-    mu: float,
-) -> tuple[Metadata, list[Allocation]]:
-    """Add rows without a label as one more class, if they can afford tables of pairs.
+def with_unlabelled(
+    plans: list[Allocation], table: Outline, mu: float
+) -> list[Allocation]:
+    """Add rows without a label, the one class of `table`, if they can afford pairs.
 
-    There are `n_rows` of them, with this noise. Some class has such tables. The `mu` is
-    for all their measurements, and for what several classes release together, for which
-    every row is charged.
+    Some class has pairs. The `mu` is also for what several classes release together,
+    for which every row is charged.
     """
-    classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), noise_std)
     first, *others = [plan for plan in plans if plan.pairs.mu]
     if others:
         mu = _without(mu, first.choice.mu, first.together.mu, first.relations.mu)
-    rows = float(classes.planned[-1])
-    table = Outline([UNLABELLED], [rows], metadata.domains)
-    plan = _divided(UNLABELLED, _Class.of(table, rows, mu), KINDS["pairs"])
-    (plan,) = _with_common([plan], table.n_columns)
+    own = _Class.of(table, table.n_rows[0], mu)
+    plan = _divided(UNLABELLED, own, KINDS["pairs"])
     if not plan.pairs.mu:
-        return metadata, list(plans)
+        return plans
     # The classes measure relations, and several of them choose the pairs.
-    choice = _NOTHING if others else plan.choice
-    spared = _without(plan.choice.mu, choice.mu), plan.relations.mu
-    pairs = Spend(math.hypot(plan.pairs.mu, *spared))
-    plan = replace(plan, pairs=pairs, choice=choice, relations=_NOTHING)
-    return replace(metadata, classes=classes), _completed([*plans, plan], table)
+    if not others:
+        (plan,) = _with_common([plan], table.n_columns)
+    pairs = Spend(math.hypot(plan.pairs.mu, plan.relations.mu))
+    plan = replace(plan, pairs=pairs, relations=_NOTHING)
+    return _completed([*plans, plan], table)
 
 
-def table_bins(
-    plans: Sequence[Allocation], n_columns: int, *, measured: bool = False
-) -> int:
+def table_bins(plans: Sequence[Allocation], table: Outline) -> int:
     """Choose the bins of a column: those that the class with least noise fills.
 
     So that the mean count of a cell is twice the noise, or four times where the target
     is measured: what regressors learn of it comes from the means of many cells, which
     few bins know better. A few columns may have more bins.
     """
+    n_columns = table.n_columns
     rows = [
         plan.n_rows / max(math.sqrt(plan.tables_of(n_columns)) / plan.pairs.mu, 1.0)
         for plan in plans
         if plan.pairs.mu
     ]
-    least, fewest = 2.0 * (1 + measured), COARSE_BINS[0]
+    least, fewest = 2.0 * (1 + table.measured), COARSE_BINS[0]
     most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, fewest)
     return int(np.clip(math.sqrt(max(rows, default=1.0) / least), fewest, most))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from skdpsynth.measure._allocation import (
     Allocation,
-    and_unlabelled,
+    Outline,
     table_bins,
+    with_unlabelled,
 )
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
 from skdpsynth.measure._marginals import measure_marginals
@@ -73,13 +75,13 @@ def measure(
     if any(plan.pairs.mu for plan in plans):
         known = _two_columns(known, plans, ask)
         known = _related_columns(known, plans, ask)
-        if "cells" not in {answer.query.kind for answer in known}:
-            plans = [plan.without_relations for plan in plans]
+    related = "cells" in {answer.query.kind for answer in known}
     for c, plan in enumerate(plans):
         if plan.triples.mu:
             groups = known.bins.groups(known.shares[c], plan.n_groups)
             query: Query = Triples(known.bins, groups, plan.n_groups)
-            known = known.and_more(ask.release(query, plan.triples.mu, c))
+            mu = plan.mu_of_triples(related=related)
+            known = known.and_more(ask.release(query, mu, c))
         if plan.moments.mu:
             query = Moments.of(known.model, c, float(known.sizes[c]))
             known = known.and_more(ask.release(query, plan.moments.mu, c))
@@ -116,7 +118,11 @@ def measure_unlabelled(
     places = rows.parts_of_class(-1).map(place_labels, None, ())
     (n_rows,) = noisy_counts(places, 1, of_size).tolist()
     mu *= math.sqrt(1.0 - SMALL_SHARE)
-    return and_unlabelled(metadata, plans, n_rows, of_size.noise_std, mu)
+    classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), of_size.noise_std)
+    known = replace(metadata, classes=classes)
+    table = Outline([UNLABELLED], [float(classes.planned[-1])], metadata.domains)
+    more = with_unlabelled(plans, table, mu)
+    return (metadata if more is plans else known), more
 
 
 def _choose_bins(
@@ -128,7 +134,7 @@ def _choose_bins(
     class, is the share of each of the D bins in its column, of shape (D,).
     """
     metadata, prior = known.metadata, known.metadata.classes.prior
-    n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
+    n_bins = table_bins(plans, Outline.of(metadata))
     # Rare codes of one value of a column that they decide are in one bin.
     rules, columns = metadata.rules, enumerate(metadata.columns)
     alike = {j: rules.alike(column.name) for j, column in columns}
@@ -231,28 +237,11 @@ def choose_worst(
 ) -> Pairs:
     """Choose the pair of columns whose table in a class a model explains worst.
 
-    Of pairs that were not measured, by the distance of the table to what is expected,
-    less that of the noise that it would get. The noisy distances of all P pairs are
-    released, whose L2 sensitivity is ``sqrt(P)``: a row is in one cell of each table.
-
-    Parameters
-    ----------
-    known : Measurements
-        What was released before.
-    plans : sequence of n_classes Allocation
-        Each of the `n_tables` choices of a class has an equal part of its `choice`.
-    place : int
-        Place of the class.
-    ask : Ask
-        The rows and the ledger.
-    expected : ndarray of shape (n_bins, n_bins), optional
-        Share of the rows that is expected in each pair of bins of two columns; by
-        default that of independent columns.
-
-    Returns
-    -------
-    Pairs
-        The query for the table of that pair.
+    Of the pairs that were not measured, by the noisy distance of the table to what is
+    expected, less that of the noise that it would get. `expected`, of shape (n_bins,
+    n_bins), are shares of the rows in pairs of bins, by default of independent columns.
+    Sensitivity: that of `_distances`. Each of the `n_tables` choices of a class, which
+    is at `place` among the `plans`, has an equal part of the mu of its `choice`.
     """
     plan = plans[place]
     given = (known.bins, known.shares) if known.pairs else _choose_bins(known, plans)

@@ -38,7 +38,16 @@ from skdpsynth.measure._allocation import (
 )
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, QUARTER, RARE, SURE
-from skdpsynth.measure._steps import Hours, UnsureRanges, has_many_numbers, is_numeric
+from skdpsynth.measure._steps import (
+    Categories,
+    ColumnStep,
+    FrequentValues,
+    Hours,
+    Ranges,
+    UnsureRanges,
+    has_many_numbers,
+    is_numeric,
+)
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
@@ -107,7 +116,7 @@ class Guess:
         if n := sum(map(_is_fixed, domains)):
             of_all.append(f"{n} of {len(domains)} columns can hold one value only")
         accountant, n_rows = accountant_of(epsilon), self.counts.sum()
-        label_from = discovery.costs(accountant, n_rows)["labels"].found_from
+        label_from = discovery.costs(accountant, n_rows)[Labels].found_from
         if label_from > max(RARE * n_rows, 1.0):
             few = f"up to {label_from:.0f} rows"
             of_all.append(f"undeclared labels of {few} are not found")
@@ -347,24 +356,24 @@ def _allocated(
         any_range if domain is None and is_numeric(column) else domain
         for column, domain in discovery.declared.items()
     ]
-    usual = [cost.share for name, cost in costs.items() if name != UnsureRanges.name]
+    usual = [cost.share for step, cost in costs.items() if step is not UnsureRanges]
     left = 1.0 - sum(usual)  # most tables have no range that is asked for again
     counts = rounded(guess.counts).tolist()
     table = Outline(guess.labels, counts, likely, guess.layout.measured)
     plans = allocate(table, accountant.mu_cap * math.sqrt(left))
     public = discovery.public(accountant, n_rows)
     labels_from = discovery.labels.found_from(guess.labels, public)
-    categories_from = costs["categories"].found_from
+    categories_from = costs[Categories].found_from
     notes = []
     if categories_from > LITTLE * n_rows:
         notes += _lost_categories(discovery, categories_from, n_rows)
     # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
     # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
-    if 2 * costs["column ranges"].found_from > n_rows:
-        names = ", ".join(_undeclared(discovery, "column ranges"))
+    if 2 * costs[Ranges].found_from > n_rows:
+        names = ", ".join(_undeclared(discovery, Ranges))
         notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
-    if not costs[Hours.name].share:
-        names = ", ".join(_undeclared(discovery, Hours.name))
+    if not costs[Hours].share:
+        names = ", ".join(_undeclared(discovery, Hours))
         notes += [_NO_CLOCKS.replace("{}", names)] * bool(names)
     rare = ["too few rows for its label to be found"]
     return [
@@ -387,7 +396,7 @@ def _allocated(
             "step_noise_std": plan.training.noise_std if plan.training else 0.0,
             "label_threshold": label_from,
             "category_threshold": categories_from,
-            "value_threshold": costs["frequent values"].found_from,
+            "value_threshold": costs[FrequentValues].found_from,
             "epsilon_needed": math.nan,
             "note": [*plan.notes, *rare * bool(0 < label_from >= rows), *notes],
         }
@@ -395,9 +404,9 @@ def _allocated(
     ]
 
 
-def _undeclared(discovery: Discovery, name: str) -> list[str]:
+def _undeclared(discovery: Discovery, kind: type[ColumnStep]) -> list[str]:
     """Name the columns that a step is about, but for booleans."""
-    (columns,) = (step.columns for step in discovery.of_columns if step.name == name)
+    (columns,) = (own.columns for own in discovery.of_columns if type(own) is kind)
     known = (c for c in columns if c.original is not None and c.kind != "boolean")
     return [repr(column.name) for column in known]
 
@@ -405,7 +414,7 @@ def _undeclared(discovery: Discovery, name: str) -> list[str]:
 def _lost_categories(
     discovery: Discovery, found_from: float, n_rows: float
 ) -> list[str]:
-    names = ", ".join(own := _undeclared(discovery, "categories"))
+    names = ", ".join(own := _undeclared(discovery, Categories))
     words = f"undeclared categories of up to {found_from:.0f} rows are lost in {names}"
     if found_from >= n_rows:
         words = f"too few rows for any undeclared category to be found in {names}"

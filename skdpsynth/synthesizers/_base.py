@@ -242,10 +242,9 @@ n_teachers_ : ndarray of shape (n_classes,), int
         share = 1.0 if self._scratch else TRAINING_SHARE
 
         def training(label: Hashable, n_rows: float, mu: float) -> Training | None:
-            n_columns, n_classes = table.n_columns, len(table.labels)
-            if not (n_iter := self._n_rounds(n_rows, n_columns, mu)):
+            if not (n_iter := self._n_rounds(n_rows, table.n_columns, mu)):
                 return None
-            beside = self._mu_classifier(label, n_rows, mu, n_classes, n_columns)
+            beside = 0.0 if label is None else self._mu_classifier(table, n_rows, mu)
             of_loop = mu if mu == math.inf else math.sqrt(share * mu**2 - beside**2)
             planned = self._plan_training(n_iter, n_rows, of_loop)
             return replace(planned, mu_classifier=beside)
@@ -264,11 +263,9 @@ n_teachers_ : ndarray of shape (n_classes,), int
         few = n_columns < 2 or clear < wanted
         return 0 if few or self._units_of_many_rows else ROUNDS
 
-    def _mu_classifier(
-        self, label: Hashable, n_rows: float, mu: float, n_classes: int, n_columns: int
-    ) -> float:
+    def _mu_classifier(self, table: Outline, n_rows: float, mu: float) -> float:
         """Return what a classifier takes of `mu` beside the discriminator, or 0."""
-        del label, n_rows, mu, n_classes, n_columns
+        del table, n_rows, mu
         return 0.0
 
     def _initialise(
@@ -301,7 +298,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        reserved = self._reserve_loops(metadata, plans, accountant)
+        reserved = self._reserve_loops(plans, accountant)
         initial = self._initialise(rows, metadata, plans, accountant, seed)
         public = torch.Generator().manual_seed(seed)
         with self._loop(plans) as progress:
@@ -317,16 +314,12 @@ n_teachers_ : ndarray of shape (n_classes,), int
         raise NotImplementedError
 
     def _reserve_loops(
-        self,
-        metadata: Metadata,
-        plans: Sequence[Allocation],
-        accountant: PrivacyAccountant,
+        self, plans: Sequence[Allocation], accountant: PrivacyAccountant
     ) -> dict[int, Reservation]:
         """Reserve the whole run, before anything is trained, by place of the class."""
-        both = enumerate(zip(plans, metadata.classes.scopes, strict=True))
         return {
-            c: self._reserve(plan.training, scope, accountant)
-            for c, (plan, scope) in both
+            c: self._reserve(plan.training, plan.label, accountant)
+            for c, plan in enumerate(plans)
             if plan.training
         }
 
