@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -110,7 +111,12 @@ def test_dependence_is_learnt_with_conditions_too(own):
 
 
 def test_the_plan_is_what_the_fit_does(own):
-    plan = make().plan(6_000).set_index("class")
+    """It allocates its budget once, and by bisection some that may be enough."""
+    how = {"autospec": True, "side_effect": AIMSynthesizer._allocate}
+    with mock.patch.object(AIMSynthesizer, "_allocate", **how) as allocated:
+        plan = make().plan(6_000).set_index("class")
+    budgets = {call.args[2] for call in allocated.call_args_list}
+    assert len(budgets) == allocated.call_count <= 5
     assert (plan["tables"] == ROUNDS).all()
     for answer in own.measurements_:
         if answer.query.kind == "pairs":

@@ -75,7 +75,7 @@ def measure(
     if any(plan.pairs.mu for plan in plans):
         known = _two_columns(known, plans, ask)
         known = _related_columns(known, plans, ask)
-    related = "cells" in {answer.query.kind for answer in known}
+    related = any(isinstance(answer.query, Cells) for answer in known)
     for c, plan in enumerate(plans):
         if plan.triples.mu:
             groups = known.bins.groups(known.shares[c], plan.n_groups)
