@@ -83,7 +83,7 @@ class AIMSynthesizer(GeneratedSynthesizer):
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         ask, expected = Ask(rows, metadata.classes, accountant), [None] * len(plans)
-        measured = measure(rows, metadata, plans, accountant, order=1)
+        measured = measure(rows, metadata, plans, accountant, pairs=False)
         model = self._fit_generator(measured, seed)
         for _ in range(max(plan.n_tables for plan in plans)):
             for c, plan in enumerate(plans):

@@ -22,26 +22,26 @@ FOLDERS = {
     ".ci": (44, 296, 1, 0),
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2440, 15289, 25, 0),
-    "skdpsynth": (1937, 10047, 8, 15),
+    "examples": (2375, 14831, 25, 0),
+    "skdpsynth": (1906, 9916, 8, 15),
     "skdpsynth/audit": (2128, 11636, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2054, 12867, 6, 5),
     "skdpsynth/model": (1447, 11831, 5, 19),
-    "skdpsynth/measure": (6420, 47803, 17, 31),
+    "skdpsynth/measure": (6494, 48667, 17, 30),
     "skdpsynth/metrics": (1811, 9632, 7, 28),
-    "skdpsynth/privacy": (3647, 17578, 10, 28),
+    "skdpsynth/privacy": (3653, 17591, 10, 30),
     "skdpsynth/sampling": (691, 4739, 3, 3),
     "skdpsynth/schema": (2728, 15138, 6, 36),
-    "skdpsynth/synthesizers": (2897, 12525, 13, 9),
+    "skdpsynth/synthesizers": (2838, 12105, 13, 9),
     "skdpsynth/table": (4092, 32373, 11, 43),
     "skdpsynth/training": (1959, 13507, 11, 33),
     "skdpsynth/utils": (1488, 8852, 10, 29),
-    "tests": (29331, 259677, 116, 0),
+    "tests": (29357, 259985, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 202  # that are numbers, of modules
+CONSTANTS = 203  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 518  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 41540  # words of docs

@@ -26,6 +26,7 @@ from skdpsynth.measure._shares import (
     FEW_TABLES,
     MOMENTS_SHARES,
     MOST_TABLES,
+    PAIRS_SHARE,
     QUARTER,
     ROWS_FROM,
     TINY,
@@ -299,7 +300,7 @@ class _Class:
             n_groups *= n_groups >= 3
         left = mu * math.sqrt(1.0 - QUARTER * (n_groups > 0))
         n_pairs, largest = math.comb(n_columns, 2), max(table.n_rows)
-        of_pairs = cls(largest, n_columns, left * math.sqrt(1.0 - QUARTER))
+        of_pairs = cls(largest, n_columns, left * math.sqrt(PAIRS_SHARE))
         few = FEW_TABLES < n_pairs <= MOST_TABLES and of_pairs.is_scarce(n_pairs)
         return cls(n_rows, n_columns, mu, n_groups, few)
 
@@ -331,7 +332,7 @@ class _Class:
     def pairs(self, mu: float) -> float:
         """All, where the rows are clear of the noise of a count."""
         least = ROWS_FROM * math.sqrt(planned_tables(self.n_columns, few=self.few))
-        clear = self.n_rows * (mu * math.sqrt(1.0 - QUARTER)) >= least
+        clear = self.n_rows * (mu * math.sqrt(PAIRS_SHARE)) >= least
         return clear and 2 <= self.n_columns < WIDE
 
     def choice(self, mu: float) -> float:
@@ -348,37 +349,37 @@ class Kind(NamedTuple):
     """A kind of release: a row of the table by which a budget is divided."""
 
     name: str  # the field of `Allocation`
-    share: float  # of the squared mu that the rows above leave
-    worth: Callable[[_Class, float], float] | None = None  # by default all of it
+    share: float = 1.0  # of the squared mu that the rows above leave
+    worth: Callable[[_Class, float], float] | None = None  # of that; by default all
 
     def share_of(self, own: _Class, mu: float) -> float:
         """Return its share for a class that has so much left."""
         return self.share * (1.0 if self.worth is None else self.worth(own, mu))
 
 
-_MARGINALS = Kind("marginals", 1.0)
+_MARGINALS = Kind("marginals")
 KINDS: dict[Form, tuple[Kind, ...]] = {
     "pairs": (
         Kind("triples", QUARTER, _Class.triples),
         Kind("relations", BESIDE_SHARE, _Class.relations),
-        Kind("pairs", 1.0 - QUARTER, _Class.pairs),
+        Kind("pairs", PAIRS_SHARE, _Class.pairs),
         _MARGINALS,
     ),
-    "moments": (Kind("moments", 1.0, _Class.moments), _MARGINALS),
+    "moments": (Kind("moments", worth=_Class.moments), _MARGINALS),
     "marginals": (_MARGINALS,),
 }
 # Equal in all classes: of the pairs of the one that has least for them.
 COMMON_KINDS = (
     Kind("choice", BESIDE_SHARE, _Class.choice),
-    Kind("together", 1.0, _Class.together),
+    Kind("together", worth=_Class.together),
 )
 # If the same is measured as of another table. What is of every row is first.
 DESIGN_KINDS = (
-    Kind("moments", MOMENTS_SHARES[1]),
-    Kind("together", (1.0 - QUARTER) * TOGETHER_SHARES[0]),
+    Kind("moments", max(MOMENTS_SHARES)),
+    Kind("together", PAIRS_SHARE * min(TOGETHER_SHARES)),
     Kind("relations", BESIDE_SHARE),
     Kind("triples", QUARTER),
-    Kind("pairs", 1.0 - QUARTER),
+    Kind("pairs", PAIRS_SHARE),
     _MARGINALS,
 )
 
@@ -392,9 +393,7 @@ class Loop(NamedTuple):
     training: Callable[[Hashable, float, float], Training | None]
 
 
-def measured_form(
-    table: Outline, mu: float, *, order: int = 3, tables_first: bool = False
-) -> Form:
+def measured_form(table: Outline, mu: float, *, order: int, tables_first: bool) -> Form:
     """Choose what is measured of a table, each of whose classes has `mu` in all.
 
     With an `order` of 1 marginals alone. Else tables of pairs where some class affords
@@ -415,7 +414,7 @@ def measured_form(
     n_tables = planned_tables(n_columns) if alone else math.comb(n_columns, 2)
     n_discrete = n_columns - table.n_continuous
     numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= FEW * n_columns
-    scarce = replace(largest, mu=mu * math.sqrt(1.0 - QUARTER)).is_scarce(n_tables)
+    scarce = replace(largest, mu=mu * math.sqrt(PAIRS_SHARE)).is_scarce(n_tables)
     if pairs and not (scarce and (alone or (numbers and not tables_first))):
         return "pairs"
     if largest.moments(mu):

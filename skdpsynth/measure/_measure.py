@@ -52,14 +52,14 @@ def measure(
     accountant: PrivacyAccountant,
     design: Measurements | None = None,
     *,
-    order: int = 3,
+    pairs: bool = True,
 ) -> Measurements:
     """Measure every class as planned; classes compose in parallel.
 
     `rows` are encoded and private, `metadata` says what is public of the table, `plans`
     how much of the budget of each class each release has, and the ledger is charged for
     it. With a `design`, the measurements of another table, the same queries are asked.
-    With an `order` of 1 only single columns are measured.
+    Without `pairs` only single columns are measured.
     """
     mus = np.array([plan.marginals.mu for plan in plans])
     again = None if design is None else [answers[-1].query for answers in design.rounds]
@@ -70,7 +70,7 @@ def measure(
     known = Measurements(metadata, released, stds, cells)
     if design is not None:
         return _again(known, design, plans, ask)
-    if order == 1:
+    if not pairs:
         return known
     if any(plan.pairs.mu for plan in plans):
         known = _two_columns(known, plans, ask)
