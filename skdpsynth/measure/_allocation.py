@@ -619,11 +619,11 @@ def with_unlabelled(
     plan = _divided(UNLABELLED, own, KINDS["pairs"])
     if not plan.pairs.mu:
         return plans
+    (plan,) = _with_common([plan], table.n_columns)
     # The classes measure relations, and several of them choose the pairs.
-    if not others:
-        (plan,) = _with_common([plan], table.n_columns)
-    pairs = Spend(math.hypot(plan.pairs.mu, plan.relations.mu))
-    plan = replace(plan, pairs=pairs, relations=_NOTHING)
+    choice, spared = (_NOTHING, plan.choice.mu) if others else (plan.choice, 0.0)
+    pairs = Spend(math.hypot(plan.pairs.mu, spared, plan.relations.mu))
+    plan = replace(plan, pairs=pairs, choice=choice, relations=_NOTHING)
     return _completed([*plans, plan], table)
 
 
