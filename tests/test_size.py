@@ -28,7 +28,7 @@ FOLDERS = {
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2054, 12867, 6, 5),
     "skdpsynth/model": (1447, 11831, 5, 19),
-    "skdpsynth/measure": (6494, 48667, 17, 30),
+    "skdpsynth/measure": (6494, 48692, 17, 30),
     "skdpsynth/metrics": (1811, 9632, 7, 28),
     "skdpsynth/privacy": (3653, 17591, 10, 30),
     "skdpsynth/sampling": (691, 4739, 3, 3),
