@@ -214,11 +214,7 @@ def _all_pairs(bins: TableBins) -> Ints:
 def _distances(
     ask: Ask, bins: TableBins, expected: Floats, mu: float, positions: Sequence[int]
 ) -> Floats:
-    """Release the L1 distances of the tables of all P pairs to `expected` counts.
-
-    A row changes one cell of each table by 1, and so its distance to whole numbers by
-    at most 1: L2 sensitivity ``sqrt(P)``.
-    """
+    """Release the L1 distance of each pair's table to whole numbers near `expected`."""
     rows, scope = ask.of(*positions)
     sensitivity = math.sqrt(math.comb(len(bins.sizes), 2))
     line = ask.accountant.reserve_gaussian(
@@ -240,8 +236,11 @@ def choose_worst(
     Of the pairs that were not measured, by the noisy distance of the table to what is
     expected, less that of the noise that it would get. `expected`, of shape (n_bins,
     n_bins), are shares of the rows in pairs of bins, by default of independent columns.
-    Sensitivity: that of `_distances`. Each of the `n_tables` choices of a class, which
-    is at `place` among the `plans`, has an equal part of the mu of its `choice`.
+    Each of the `n_tables` choices of a class, which is at `place` among the `plans`,
+    has an equal part of the mu of its `choice`.
+
+    Sensitivity: the distances of all P pairs are released. A row changes one cell of
+    each table by 1, and so its distance to whole numbers by at most 1: ``sqrt(P)``.
     """
     plan = plans[place]
     given = (known.bins, known.shares) if known.pairs else _choose_bins(known, plans)
