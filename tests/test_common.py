@@ -100,13 +100,13 @@ class _SetsGlobalGenerator(_Broken):
 
 
 class _Wastes(_Broken):
-    def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
-        return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.9 * mu)
+    def _allocate(self, table, mu):
+        return super()._allocate(table, 0.9 * mu)
 
 
 class _ForgetsRelease(_Broken):
-    def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
-        return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.99 * mu)
+    def _allocate(self, table, mu):
+        return super()._allocate(table, 0.99 * mu)
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         left = 0.1 * accountant.remaining_mu(metadata.classes.scopes[0])

@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -110,7 +111,12 @@ def test_dependence_is_learnt_with_conditions_too(own):
 
 
 def test_the_plan_is_what_the_fit_does(own):
-    plan = make().plan(6_000).set_index("class")
+    """It allocates its budget once, and by bisection some that may be enough."""
+    how = {"autospec": True, "side_effect": AIMSynthesizer._allocate}
+    with mock.patch.object(AIMSynthesizer, "_allocate", **how) as allocated:
+        plan = make().plan(6_000).set_index("class")
+    budgets = {call.args[2] for call in allocated.call_args_list}
+    assert len(budgets) == allocated.call_count <= 5
     assert (plan["tables"] == ROUNDS).all()
     for answer in own.measurements_:
         if answer.query.kind == "pairs":
@@ -124,10 +130,10 @@ def test_the_plan_is_what_the_fit_does(own):
 def test_every_release_is_in_the_ledger_and_in_the_report():
     own = make().fit(table(0))
     names = [line.name for line in own.privacy_report().entries]
-    assert names.count("choice of a pair") == 2 * ROUNDS
+    assert names.count("choice of pairs") == 2 * ROUNDS
     asked = [a.query.name for a in own.measurements_ if a.query.kind == "pairs"]
     assert len(asked) == sum(names.count(name) for name in {*asked}) == 2 * ROUNDS
-    assert "choice of a pair" in str(own.privacy_report())
+    assert "choice of pairs" in str(own.privacy_report())
     row = {"x": 4.0, "y": -4.0, "z": 4.0, "w": -4.0, "label": "u"}
     synth = make(n_rounds=1)
     assert not audit_ledger(synth, table(0, 400), row).findings

@@ -249,11 +249,11 @@ class Discovery:
         delta = BESIDE_SHARE * accountant.delta / max(self._n_of_keys, 1)
         return Public(accountant.mu_cap, delta, accountant.rows_per_unit, n_rows)
 
-    def costs(self, accountant: PrivacyAccountant, n_rows: float) -> dict[str, Cost]:
+    def costs(self, accountant: PrivacyAccountant, n_rows: float) -> dict[type, Cost]:
         """Return what each step costs in a table of so many rows."""
         public = self.public(accountant, n_rows)
         steps = [self.labels, self.units, *self.of_columns]
-        return {step.name: step.cost(public) for step in steps}
+        return {type(step): step.cost(public) for step in steps}
 
     def run(
         self,

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from skdpsynth.measure._allocation import (
     Allocation,
-    and_unlabelled,
-    mus_of_relations,
+    Outline,
     table_bins,
+    with_unlabelled,
 )
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
 from skdpsynth.measure._marginals import measure_marginals
@@ -41,7 +42,7 @@ from skdpsynth.measure._shares import (
 from skdpsynth.privacy import UNLABELLED, PrivacyAccountant
 from skdpsynth.privacy.statistics import noisy_counts, noisy_pair_distances
 from skdpsynth.table import Metadata, TableRows, place_labels
-from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.arrays import Floats, Ints
 
 
 def measure(
@@ -50,12 +51,15 @@ def measure(
     plans: Sequence[Allocation],
     accountant: PrivacyAccountant,
     design: Measurements | None = None,
+    *,
+    pairs: bool = True,
 ) -> Measurements:
     """Measure every class as planned; classes compose in parallel.
 
     `rows` are encoded and private, `metadata` says what is public of the table, `plans`
     how much of the budget of each class each release has, and the ledger is charged for
     it. With a `design`, the measurements of another table, the same queries are asked.
+    Without `pairs` only single columns are measured.
     """
     mus = np.array([plan.marginals.mu for plan in plans])
     again = None if design is None else [answers[-1].query for answers in design.rounds]
@@ -66,17 +70,17 @@ def measure(
     known = Measurements(metadata, released, stds, cells)
     if design is not None:
         return _again(known, design, plans, ask)
+    if not pairs:
+        return known
     if any(plan.pairs.mu for plan in plans):
         known = _two_columns(known, plans, ask)
         known = _related_columns(known, plans, ask)
+    related = any(isinstance(answer.query, Cells) for answer in known)
     for c, plan in enumerate(plans):
         if plan.triples.mu:
-            # With what relations would have had, if there are none.
-            kinds = {answer.query.kind for answer in known}
-            spare = 0.0 if "cells" in kinds else plan.relations.mu
             groups = known.bins.groups(known.shares[c], plan.n_groups)
             query: Query = Triples(known.bins, groups, plan.n_groups)
-            mu = math.hypot(plan.triples.mu, spare)
+            mu = plan.mu_of_triples(related=related)
             known = known.and_more(ask.release(query, mu, c))
         if plan.moments.mu:
             query = Moments.of(known.model, c, float(known.sizes[c]))
@@ -114,10 +118,14 @@ def measure_unlabelled(
     places = rows.parts_of_class(-1).map(place_labels, None, ())
     (n_rows,) = noisy_counts(places, 1, of_size).tolist()
     mu *= math.sqrt(1.0 - SMALL_SHARE)
-    return and_unlabelled(metadata, plans, n_rows, of_size.noise_std, mu)
+    classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), of_size.noise_std)
+    known = replace(metadata, classes=classes)
+    table = Outline([UNLABELLED], [float(classes.planned[-1])], metadata.domains)
+    more = with_unlabelled(plans, table, mu)
+    return (metadata if more is plans else known), more
 
 
-def choose_table_bins(
+def _choose_bins(
     known: Measurements, plans: Sequence[Allocation]
 ) -> tuple[TableBins, list[Floats]]:
     """Choose the bins of all columns in tables of two, from tables of one.
@@ -126,7 +134,7 @@ def choose_table_bins(
     class, is the share of each of the D bins in its column, of shape (D,).
     """
     metadata, prior = known.metadata, known.metadata.classes.prior
-    n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
+    n_bins = table_bins(plans, Outline.of(metadata))
     # Rare codes of one value of a column that they decide are in one bin.
     rules, columns = metadata.rules, enumerate(metadata.columns)
     alike = {j: rules.alike(column.name) for j, column in columns}
@@ -140,7 +148,7 @@ def _two_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure tables of two columns: of several classes together, then of each."""
-    given = known, plans, ask, *choose_table_bins(known, plans)
+    given = known, plans, ask, *_choose_bins(known, plans)
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
     having = having_pairs(every, ask.classes)
     query, together = _choose_pairs(*given, having), plans[having[0]].together
@@ -168,26 +176,21 @@ def _choose_pairs(
     `shares` of each class, were released before.
     """
     plan, target = plans[positions[0]], known.metadata.measured
-    pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+    pairs = _all_pairs(bins)
     if not (mu := plan.choice.mu):
         return Pairs(bins, pairs)
     counts = ask.classes.counts
-    apart = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
-    rows, scope = ask.of(*positions)
-    line = ask.accountant.reserve_gaussian(
-        "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
-    )
-    expected = np.rint(apart).astype(np.int64)
-    codes, sizes = rows.map(bins.encode), bins.sizes
-    distances = noisy_pair_distances(codes, sizes, expected, line).astype(float)
+    expected = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
+    distances = _distances(ask, bins, expected, mu, positions)
     # Of a count, in the L1 distance of a table.
     of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables
     if plan.few_rows:
         noise_std /= 2
         # The mean distance of independent columns is no dependence.
-        starts, off = bins.starts[:-1], np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
-        by_chance = np.add.reduceat(np.add.reduceat(off, starts, 0), starts, 1)
+        mean = np.sqrt(2.0 / math.pi * np.maximum(np.rint(expected), 0))
+        starts = bins.starts[:-1]
+        by_chance = np.add.reduceat(np.add.reduceat(mean, starts, 0), starts, 1)
         distances -= by_chance[tuple(pairs.T)]
     first = np.any(pairs == (-1 if target is None else target), axis=1)
     # Of a table that is measured alone. It grows with the root of their number, so the
@@ -202,6 +205,56 @@ def _choose_pairs(
         if (total := float(gains[some].sum())) > best:
             chosen, best = some, total
     return Pairs(bins, pairs[np.sort(chosen)])
+
+
+def _all_pairs(bins: TableBins) -> Ints:
+    return np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+
+
+def _distances(
+    ask: Ask, bins: TableBins, expected: Floats, mu: float, positions: Sequence[int]
+) -> Floats:
+    """Release the L1 distance of each pair's table to whole numbers near `expected`."""
+    rows, scope = ask.of(*positions)
+    sensitivity = math.sqrt(math.comb(len(bins.sizes), 2))
+    line = ask.accountant.reserve_gaussian(
+        "choice of pairs", mu=mu, sensitivity=sensitivity, scope=scope
+    )
+    whole, codes = np.rint(expected).astype(np.int64), rows.map(bins.encode)
+    return noisy_pair_distances(codes, bins.sizes, whole, line).astype(float)
+
+
+def choose_worst(
+    known: Measurements,
+    plans: Sequence[Allocation],
+    place: int,
+    ask: Ask,
+    expected: Floats | None = None,
+) -> Pairs:
+    """Choose the pair of columns whose table in a class a model explains worst.
+
+    Of the pairs that were not measured, by the noisy distance of the table to what is
+    expected, less that of the noise that it would get. `expected`, of shape (n_bins,
+    n_bins), are shares of the rows in pairs of bins, by default of independent columns.
+    Each of the `n_tables` choices of a class, which is at `place` among the `plans`,
+    has an equal part of the mu of its `choice`.
+
+    Sensitivity: the distances of all P pairs are released. A row changes one cell of
+    each table by 1, and so its distance to whole numbers by at most 1: ``sqrt(P)``.
+    """
+    plan = plans[place]
+    given = (known.bins, known.shares) if known.pairs else _choose_bins(known, plans)
+    bins, shares = given
+    if expected is None:
+        expected = np.outer(shares[place], shares[place])
+    mu = plan.choice.mu / math.sqrt(plan.n_tables)
+    distances = _distances(ask, bins, known.sizes[place] * expected, mu, [place])
+    pairs, of_noise = _all_pairs(bins), math.sqrt(2.0 / math.pi) * plan.pairs.noise_std
+    gains = distances - of_noise * np.array(bins.sizes)[pairs].prod(axis=1)
+    if place in known.pairs:
+        done = known.pairs[place].pairs[:, None]
+        gains[np.any(np.all(pairs == done, axis=2), axis=0)] = -math.inf
+    return Pairs(bins, pairs[[gains.argmax()]])
 
 
 def _related_columns(
@@ -229,7 +282,7 @@ def _related_columns(
     if not strong:
         return known
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
-    of_cells, of_ranks = mus_of_relations(mu, len(domains))
+    of_cells, of_ranks = plans[having[0]].mus_of_relations(len(domains))
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
     known = known.and_more(ask.release(cells, of_cells, *having))
     if len(domains) == 2:  # there is no third column
@@ -256,7 +309,7 @@ def _again(
         query, of_class = answer.query, answer.scope in scopes
         positions = [scopes.index(answer.scope)] if of_class else design.having_pairs
         plan = plans[positions[0]]
-        of_cells, of_ranks = mus_of_relations(plan.relations.mu, n_columns)
+        of_cells, of_ranks = plan.mus_of_relations(n_columns)
         if isinstance(query, Moments):
             (c,) = positions
             query = Moments.of(known.model, c, float(known.sizes[c]))

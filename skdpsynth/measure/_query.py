@@ -173,23 +173,6 @@ class Measurement:
             require(number >= 0, "noise")
 
 
-def measure_query(
-    query: Query,
-    rows: Parts,
-    accountant: PrivacyAccountant,
-    *,
-    mu: float,
-    scope: Hashable,
-) -> Measurement:
-    """Release the answer to a query, charged to the rows of `scope`."""
-    reservation = accountant.reserve_gaussian(
-        query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
-    )
-    values = query.release(rows.map(query.codes), reservation)
-    noise_std, mu_of_unit = reservation.noise_std, mu * reservation.rows_per_unit
-    return Measurement(query, values, noise_std * query.unit, mu_of_unit, scope)
-
-
 class Ask(NamedTuple):
     """Whose rows are asked, and the ledger.
 
@@ -210,7 +193,12 @@ class Ask(NamedTuple):
     def release(self, query: Query, mu: float, *positions: int) -> Measurement:
         """Release the answer of a class, or of several; then every row is charged."""
         rows, scope = self.of(*positions)
-        return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
+        line = self.accountant.reserve_gaussian(
+            query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
+        )
+        values, noise_std = query.release(rows.map(query.codes), line), line.noise_std
+        mu_of_unit = mu * line.rows_per_unit
+        return Measurement(query, values, noise_std * query.unit, mu_of_unit, scope)
 
 
 # --- One column -------------------------------------------------------------------

@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -24,15 +23,14 @@ from tqdm.auto import tqdm
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
-    CLEAR_FROM,
     Allocation,
+    Loop,
     Measurements,
-    Spend,
+    Outline,
     TableModel,
     Training,
-    allocate_measurements,
+    allocate,
     measure,
-    measured_form,
 )
 from skdpsynth.privacy import PrivacyAccountant, Reservation
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
@@ -46,7 +44,6 @@ from skdpsynth.training import (
     resolve_device,
 )
 from skdpsynth.utils import warn_deprecated, without
-from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 Init = Literal["measured", "random"]
@@ -241,59 +238,19 @@ n_teachers_ : ndarray of shape (n_classes,), int
     ) -> Reservation:
         """Reserve all that the rounds of a class will release."""
 
-    def _plan_classes(
-        self,
-        labels: Sequence[Hashable],
-        counts: Floats,
-        n_continuous: int,
-        n_discrete: int,
-        mu: float,
-    ) -> list[Allocation]:
-        rows, columns = counts.tolist(), (n_continuous, n_discrete)
-        # "auto" costs no class its tables; a number of rounds is taken at its word.
-        asked = self.n_iter not in ("auto", 0) and mu < math.inf
-        least = mu * math.sqrt(1.0 - TRAINING_SHARE) if asked else mu
-        first = self._tables_first
-        form = measured_form(labels, rows, *columns, least, tables_first=first)
+    def _allocate(self, table: Outline, mu: float) -> list[Allocation]:
         share = 1.0 if self._scratch else TRAINING_SHARE
-        left = mu if mu == math.inf else mu * math.sqrt(1.0 - share)
-        plans = []
-        for label, n_rows in zip(labels, rows, strict=True):
-            allocated = partial(
-                allocate_measurements,
-                label,
-                n_rows,
-                n_continuous,
-                n_discrete,
-                largest=max(rows),
-                form="random" if self._scratch else form,
-            )
-            n_iter, plan = self._n_rounds(n_rows, sum(columns), mu), allocated(mu)
-            # What the loop learns, second moments need not say: the 2-way distance of
-            # Epileptic seizure rose by .0004, not .0024 (epsilon 1, without steps).
-            of_moments = plan.moments.mu**2 - share * mu**2
-            if of_moments > share * mu**2:
-                plan = replace(plan, moments=Spend(math.sqrt(of_moments)))
-            else:
-                plan = allocated(left)
-            # A class without a dependence of its own borrows one. Errors of marginals
-            # would be taken for dependence: at epsilon 1 the 2-way distance of ISOLET
-            # rose by .004 (54 times the root of its columns), that of Epileptic seizure
-            # fell by .0003 (149 times).
-            least = CLEAR_FROM / 2 * math.sqrt(sum(columns))
-            unclear = self.n_iter == "auto" and n_rows * mu < least
-            of_pairs = plan.pairs.mu or (0.0 if unclear else plan.moments.mu)
-            if n_iter and (of_pairs or self._scratch):
-                beside = self._mu_classifier(
-                    label, n_rows, mu, len(labels), sum(columns)
-                )
-                of_loop = mu if mu == math.inf else math.sqrt(share * mu**2 - beside**2)
-                training = self._plan_training(n_iter, n_rows, of_loop)
-                training = replace(training, mu_classifier=beside)
-                plans.append(replace(plan, training=training))
-            else:  # all is for measurements
-                plans.append(allocated(mu))
-        return plans
+
+        def training(label: Hashable, n_rows: float, mu: float) -> Training | None:
+            if not (n_iter := self._n_rounds(n_rows, table.n_columns, mu)):
+                return None
+            beside = 0.0 if label is None else self._mu_classifier(table, n_rows, mu)
+            of_loop = mu if mu == math.inf else math.sqrt(share * mu**2 - beside**2)
+            planned = self._plan_training(n_iter, n_rows, of_loop)
+            return replace(planned, mu_classifier=beside)
+
+        loop = Loop(share, self.n_iter not in ("auto", 0), training)
+        return allocate(table, mu, tables_first=self._tables_first, loop=loop)
 
     def _n_rounds(self, n_rows: float, n_columns: int, mu: float) -> int:
         """Return the rounds of a class that has `mu` in all, if it is to train."""
@@ -306,11 +263,9 @@ n_teachers_ : ndarray of shape (n_classes,), int
         few = n_columns < 2 or clear < wanted
         return 0 if few or self._units_of_many_rows else ROUNDS
 
-    def _mu_classifier(
-        self, label: Hashable, n_rows: float, mu: float, n_classes: int, n_columns: int
-    ) -> float:
+    def _mu_classifier(self, table: Outline, n_rows: float, mu: float) -> float:
         """Return what a classifier takes of `mu` beside the discriminator, or 0."""
-        del label, n_rows, mu, n_classes, n_columns
+        del table, n_rows, mu
         return 0.0
 
     def _initialise(
@@ -343,7 +298,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        reserved = self._reserve_loops(metadata, plans, accountant)
+        reserved = self._reserve_loops(plans, accountant)
         initial = self._initialise(rows, metadata, plans, accountant, seed)
         public = torch.Generator().manual_seed(seed)
         with self._loop(plans) as progress:
@@ -359,16 +314,12 @@ n_teachers_ : ndarray of shape (n_classes,), int
         raise NotImplementedError
 
     def _reserve_loops(
-        self,
-        metadata: Metadata,
-        plans: Sequence[Allocation],
-        accountant: PrivacyAccountant,
+        self, plans: Sequence[Allocation], accountant: PrivacyAccountant
     ) -> dict[int, Reservation]:
         """Reserve the whole run, before anything is trained, by place of the class."""
-        both = enumerate(zip(plans, metadata.classes.scopes, strict=True))
         return {
-            c: self._reserve(plan.training, scope, accountant)
-            for c, (plan, scope) in both
+            c: self._reserve(plan.training, plan.label, accountant)
+            for c, plan in enumerate(plans)
             if plan.training
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,18 +11,17 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
     Allocation,
     Measurements,
+    Outline,
     TableModel,
-    allocate_measurements,
+    allocate,
     measure,
     measure_unlabelled,
-    measured_form,
 )
 from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, PrivacyBudget
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.utils import without
-from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
@@ -241,28 +240,15 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         measured = measure(rows, metadata, plans, accountant, self.design)
         return self._fit_generator(measured, seed, self._device())
 
-    def _plan_classes(
-        self,
-        labels: Sequence[Hashable],
-        counts: Floats,
-        n_continuous: int,
-        n_discrete: int,
-        mu: float,
-    ) -> list[Allocation]:
-        rows, columns = counts.tolist(), (n_continuous, n_discrete)
-        # Of rows without a label only tables are measured.
-        rules: dict[str, Any] = {
-            "order": self.order,
-            "tables_first": self.use_unlabelled,
-        }
-        form = measured_form(labels, rows, *columns, mu, **rules)
-        rules = {"form": form, "order": self.order, "design": self.design}
-        return [
-            allocate_measurements(
-                label, n_rows, *columns, mu, largest=max(rows), **rules
-            )
-            for label, n_rows in zip(labels, rows, strict=True)
-        ]
+    def _allocate(self, table: Outline, mu: float) -> list[Allocation]:
+        return allocate(
+            table,
+            mu,
+            order=self.order,
+            # Of rows without a label only tables are measured.
+            tables_first=self.use_unlabelled,
+            design=self.design,
+        )
 
     def _device(self) -> torch.device | None:
         """Return the device of torch to fit on, or None: the CPU needs no torch."""

@@ -10,7 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from skdpsynth.measure import Allocation, TableModel, Training, measure_unlabelled
+from skdpsynth.measure import (
+    Allocation,
+    Outline,
+    TableModel,
+    Training,
+    measure_unlabelled,
+)
 from skdpsynth.privacy import (
     UNLABELLED,
     PrivacyAccountant,
@@ -312,7 +318,7 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         seed: int,
     ) -> TableModel:
         # What labelled rows are charged is reserved before anything is trained.
-        reserved = self._reserve_loops(metadata, plans, accountant)
+        reserved = self._reserve_loops(plans, accountant)
         # The classifier releases a sum of a class's rows, clipped to 1, per step. A
         # class without a reservation is represented by generated rows.
         of_classifier = [
@@ -321,11 +327,11 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
                 mu=plan.training.mu_classifier / math.sqrt(CLASSIFIER_STEPS),
                 sampling_rate=sampling_rate(plan.n_rows),
                 count=CLASSIFIER_STEPS,
-                scope=scope,
+                scope=plan.label,
             )
             if plan.training and plan.training.mu_classifier
             else None
-            for plan, scope in zip(plans, metadata.classes.scopes, strict=True)
+            for plan in plans
         ]
         # Rows without a label are measured with what the loop leaves of their budget.
         share = 1.0 - TRAINING_SHARE if reserved else 1.0
@@ -419,16 +425,14 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
             return super()._plan_training(n_iter, n_rows, mu)
         return _dpcgan.plan_steps(n_iter, n_rows, mu)
 
-    def _mu_classifier(
-        self, label: Hashable, n_rows: float, mu: float, n_classes: int, n_columns: int
-    ) -> float:
+    def _mu_classifier(self, table: Outline, n_rows: float, mu: float) -> float:
         """Return what a class spends on the classifier: half of what its loop takes.
 
         0 where the noise would be above the signal; generated rows then stand for it.
         """
-        if label is None:  # there is nothing to classify
-            return 0.0
-        n_weights = n_classes * (1 + (2 * n_columns if self._scratch else n_classes))
+        n_classes = len(table.labels)
+        said = 2 * table.n_columns if self._scratch else n_classes
         most = mu * math.sqrt(TRAINING_SHARE / 2)
-        least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_SIGNAL * max(n_rows, 1.0))
+        noise = math.sqrt(CLASSIFIER_STEPS * n_classes * (1 + said))
+        least = noise / (_SIGNAL * max(n_rows, 1.0))
         return most if mu == math.inf or least <= most else 0.0

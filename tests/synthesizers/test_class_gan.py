@@ -119,7 +119,7 @@ def of_factors(monkeypatch):
     def begin(share):
         where = "skdpsynth.model._factors.factors_above_noise"
         monkeypatch.setattr(where, lambda *own: share * factors_above_noise(*own))
-        where = "skdpsynth.synthesizers._base.measured_form"
+        where = "skdpsynth.measure._allocation.measured_form"
         monkeypatch.setattr(where, lambda *asked, **more: "moments")
 
     return begin
