@@ -36,7 +36,7 @@ from skdpsynth.measure import (
 )
 from skdpsynth.privacy import PrivacyAccountant, Reservation
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
-from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fitted
+from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fit_initial
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.training import (
     Trainer,
@@ -333,7 +333,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
             if plan.training
         }
         device = resolve_device(self.device)
-        return fitted(measured, seed=seed, device=device, trained=trained)
+        return fit_initial(measured, seed=seed, device=device, trained=trained)
 
     def _fit(
         self,

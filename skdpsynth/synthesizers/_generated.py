@@ -12,7 +12,6 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import Measurements, TableModel
 from skdpsynth.model import (
     NUMPY,
-    Arrays,
     FactorGenerator,
     MixtureGenerator,
     fit_factors,
@@ -41,9 +40,13 @@ class GeneratedSynthesizer(BaseSynthesizer):
         A mixture is fitted to tables of pairs, factors to second moments; with neither,
         columns are independent.
         """
-        model = measured.model.labelled
+        model, arrays = measured.model.labelled, NUMPY
         if measured.pairs:
-            fit = fit_mixture(measured, seed=seed, arrays=arrays_on(device))
+            if device is not None and device.type != "cpu":  # where NumPy is as fast
+                from skdpsynth.training import on_device
+
+                arrays = on_device(device)
+            fit = fit_mixture(measured, seed=seed, arrays=arrays)
             self.generator_ = fit.generator(measured)
         else:
             planned = model.metadata.classes.planned
@@ -94,12 +97,3 @@ class GeneratedSynthesizer(BaseSynthesizer):
             self.n_iter_ = int(document["n_iter_"])
         if "n_teachers" in arrays:
             self.n_teachers_ = arrays["n_teachers"]
-
-
-def arrays_on(device: torch.device | None) -> Arrays:
-    """Return those of a fit: NumPy's on the CPU, where it is as fast as torch."""
-    if device is None or device.type == "cpu":
-        return NUMPY
-    from skdpsynth.training import on_device
-
-    return on_device(device)

@@ -28,7 +28,7 @@ from skdpsynth.synthesizers._base import (
     Widths,
     without_those_of_0_2,
 )
-from skdpsynth.synthesizers._evidence import Evidence
+from skdpsynth.synthesizers._evidence import fit_evidence
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.training import (
     N_GENERATED,
@@ -340,10 +340,10 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         n_rounds, branch = max(plan.n_iter for plan in plans), None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and metadata.classes.labels:
-            evidence = Evidence(initial.model)
+            evidence = fit_evidence(initial.model)
             sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in plans]
             # Lines 18-20, once: with a frozen C a term of line 14 is of one row.
-            classes, drawn = range(evidence.n_classes), None
+            classes, drawn = range(len(evidence.odds)), None
             if evidence.informed:
                 drawn = [evidence.draw(c, N_GENERATED, public) for c in classes]
             classifier = Classifier(
