@@ -227,16 +227,16 @@ class Discovery:
         self.labels = Labels(layout.label_column, schema)
         self.units = UnitSizes()
         unknown = {} if known else self.declared
-        self.of_columns = [kind(unknown, schema) for kind in COLUMN_STEPS]
-        with_keys = [step for step in self.of_columns if step.of_keys and step.columns]
+        self.column_steps = [kind(unknown, schema) for kind in COLUMN_STEPS]
         # The releases that need a delta of their own.
-        self._n_of_keys = self.labels.of_keys + len(with_keys)
+        of_keys = [bool(step.columns) and step.of_keys for step in self.column_steps]
+        self._n_of_keys = self.labels.of_keys + sum(of_keys)
         # What follows if the whole numbers of a target turn out to be no labels.
-        self.of_numbers: Discovery | None = None
+        self.without_labels: Discovery | None = None
         self.labels.may_be_numbers &= not known
         if self.labels.may_be_numbers:
-            self.of_numbers = Discovery(replace(layout, measured=True), schema)
-            self._n_of_keys = max(self._n_of_keys, 1 + self.of_numbers._n_of_keys)
+            self.without_labels = Discovery(replace(layout, measured=True), schema)
+            self._n_of_keys = max(self._n_of_keys, 1 + self.without_labels._n_of_keys)
 
     @property
     def delta_share(self) -> float:
@@ -251,7 +251,7 @@ class Discovery:
     def costs(self, accountant: PrivacyAccountant, n_rows: float) -> dict[str, Cost]:
         """Return what each step costs in a table of so many rows."""
         public = self.public(accountant, n_rows)
-        steps = [self.labels, *self.of_columns, self.units]
+        steps = [self.labels, *self.column_steps, self.units]
         return {step.name: step.cost(public) for step in steps}
 
     def run(
@@ -269,14 +269,14 @@ class Discovery:
         labelled = rows if target is None else rows.only([target.name])
         classes = self.labels.run(labelled, accountant, public)
         public = public._replace(n_rows=float(classes.counts.sum()))
-        of_columns = self
-        if self.of_numbers is not None and not classes.labels:
-            of_columns, target = self.of_numbers, None
-        known: Domains = {**of_columns.declared}
-        for step in of_columns.of_columns:
+        rest = self
+        if self.without_labels is not None and not classes.labels:
+            rest, target = self.without_labels, None
+        known: Domains = {**rest.declared}
+        for step in rest.column_steps:
             known |= step.run(rows, known, accountant, public)
         domains = self._known or tuple(filter(None, known.values()))
-        metadata = Metadata.of(of_columns.layout, domains, classes, self._schema)
+        metadata = Metadata.of(rest.layout, domains, classes, self._schema)
         if sizes is not None:
             metadata = self.units.run(sizes, metadata, accountant, public)
         columns, labels = [*known], [] if target is None else [target.name]

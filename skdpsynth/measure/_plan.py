@@ -403,7 +403,7 @@ def _allocated(
 
 def _undeclared(discovery: Discovery, name: str) -> list[str]:
     """Name the columns that a step is about, but for booleans."""
-    (columns,) = (step.columns for step in discovery.of_columns if step.name == name)
+    (columns,) = (step.columns for step in discovery.column_steps if step.name == name)
     known = (c for c in columns if c.original is not None and c.kind != "boolean")
     return [repr(column.name) for column in known]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import Measurements, TableModel
 from skdpsynth.model import (
     NUMPY,
+    Arrays,
     FactorGenerator,
     MixtureGenerator,
     fit_factors,
@@ -19,9 +20,6 @@ from skdpsynth.model import (
 )
 from skdpsynth.sampling import DrawRanks, drawn_within
 from skdpsynth.utils.arrays import Floats, Ints
-
-if TYPE_CHECKING:
-    import torch
 
 _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
 
@@ -33,19 +31,15 @@ class GeneratedSynthesizer(BaseSynthesizer):
     n_iter_: int
 
     def _fit_generator(
-        self, measured: Measurements, seed: int, device: torch.device | None = None
+        self, measured: Measurements, seed: int, arrays: Arrays = NUMPY
     ) -> TableModel:
         """Fit `generator_` to measurements, keep both, and return the marginals.
 
         A mixture is fitted to tables of pairs, factors to second moments; with neither,
         columns are independent.
         """
-        model, arrays = measured.model.labelled, NUMPY
+        model = measured.model.labelled
         if measured.pairs:
-            if device is not None and device.type != "cpu":  # where NumPy is as fast
-                from skdpsynth.training import on_device
-
-                arrays = on_device(device)
             fit = fit_mixture(measured, seed=seed, arrays=arrays)
             self.generator_ = fit.generator(measured)
         else:

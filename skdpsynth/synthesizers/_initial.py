@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     import torch
 
 
-# Cells of a number that are as wide, and bins of all columns together: what a network
-# of the papers can still learn.
-CELLS, _MOST_BINS = 64, 4096
+# Cells of a number that are as wide, of up to as many columns (of more they are fewer):
+# what a network of the papers can still learn.
+CELLS = 64
 
 
 def fit_initial(
@@ -150,7 +150,7 @@ class InitialNetwork:
     """Bins of every column, about as wide, and networks that nobody has trained."""
 
     def __init__(self, metadata: Metadata, hidden_dims: Sequence[int]) -> None:
-        n_cells = max(min(CELLS, _MOST_BINS // max(len(metadata.domains), 1)), 2)
+        n_cells = max(min(CELLS, CELLS**2 // max(len(metadata.domains), 1)), 2)
         self._bins, flat = even_bins(metadata, n_cells)
         self._groups = self._bins.coarser()
         self.model = TableModel(metadata, flat)

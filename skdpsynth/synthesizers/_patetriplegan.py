@@ -335,8 +335,8 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
         players: dict[int, Player] = {}
         for run in self._runs(initial, plans, reserved, public):
-            encoded = initial.encode(rows.of_class(run.place), run.place)
-            players[run.place] = make(self, run, encoded)
+            encoded = initial.encode(rows.of_class(run.position), run.position)
+            players[run.position] = make(self, run, encoded)
         n_rounds, branch = max(plan.n_iter for plan in plans), None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and metadata.classes.labels:
@@ -391,7 +391,7 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
             )
             for c, player in players.items():
                 player.alpha = branch.weights[c]
-        with self._loop(plans) as progress:
+        with self._progress(plans) as progress:
             for step in range(n_rounds):  # Algorithm 2, line 3
                 playing = {c: p for c, p in players.items() if step < plans[c].n_iter}
                 released: dict[int, torch.Tensor] = {}
