@@ -28,7 +28,7 @@ FOLDERS = {
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2061, 12866, 6, 5),
     "skdpsynth/model": (1448, 11835, 5, 20),
-    "skdpsynth/measure": (6409, 47714, 17, 31),
+    "skdpsynth/measure": (6407, 47705, 17, 31),
     "skdpsynth/metrics": (1811, 9632, 7, 28),
     "skdpsynth/privacy": (3641, 17570, 10, 28),
     "skdpsynth/sampling": (690, 4735, 3, 3),

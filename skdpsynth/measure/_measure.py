@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -141,15 +140,14 @@ def _two_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure tables of two columns: of several classes together, then of each."""
-    bins, shares = choose_table_bins(known, plans)
-    choose = partial(_choose_pairs, known, plans, ask, bins, shares)
+    given = known, plans, ask, *choose_table_bins(known, plans)
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
     having = having_pairs(every, ask.classes)
-    query, together = choose(having), plans[having[0]].together
+    query, together = _choose_pairs(*given, having), plans[having[0]].together
     answers = [ask.release(query, together.mu, *having)] if together.mu else []
     for c in every:
         # Rows without a label choose for themselves.
-        chosen = query if c in having else choose([c])
+        chosen = query if c in having else _choose_pairs(*given, [c])
         answers.append(ask.release(chosen, plans[c].pairs.mu, c))
     return known.and_more(*answers)
 
@@ -174,14 +172,14 @@ def _choose_pairs(
     if not (mu := plan.choice.mu):
         return Pairs(bins, pairs)
     counts = ask.classes.counts
-    independent = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
+    apart = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
     rows, scope = ask.of(*positions)
-    reservation = ask.accountant.reserve_gaussian(
+    line = ask.accountant.reserve_gaussian(
         "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
     )
-    expected = np.rint(independent).astype(np.int64)
+    expected = np.rint(apart).astype(np.int64)
     codes, sizes = rows.map(bins.encode), bins.sizes
-    distances = noisy_pair_distances(codes, sizes, expected, reservation).astype(float)
+    distances = noisy_pair_distances(codes, sizes, expected, line).astype(float)
     # Of a count, in the L1 distance of a table.
     of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables
