@@ -412,7 +412,7 @@ def _allocated(
 
 def _undeclared(discovery: Discovery, kind: type[ColumnStep]) -> list[str]:
     """Name the columns that a step is about, but for booleans."""
-    (columns,) = (own.columns for own in discovery.of_columns if type(own) is kind)
+    (columns,) = (own.columns for own in discovery.column_steps if type(own) is kind)
     known = (c for c in columns if c.original is not None and c.kind != "boolean")
     return [repr(column.name) for column in known]
 

@@ -20,7 +20,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, NoReturn, SupportsIndex
 
-from skdpsynth.exceptions import BudgetExceededError, ReservationError, check_range
+from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.privacy._budget import PrivacyBudget
 from skdpsynth.privacy._calibration import (
     VoteNoise,
@@ -45,7 +45,7 @@ from skdpsynth.privacy._report import (
     unit_name,
     unit_words,
 )
-from skdpsynth.utils import EXCESS
+from skdpsynth.utils import EXCESS, check_range
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

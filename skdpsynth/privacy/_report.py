@@ -15,7 +15,7 @@ from operator import attrgetter
 from types import GenericAlias, NoneType
 from typing import Any, Literal, get_args, get_type_hints
 
-from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
+from skdpsynth.exceptions import BudgetExceededError, PersistenceError
 from skdpsynth.privacy._calibration import MOST_EXPONENT, advantage_of, gdp_epsilon
 from skdpsynth.utils import (
     DAMAGED,
@@ -26,6 +26,7 @@ from skdpsynth.utils import (
     Grid,
     Heading,
     Items,
+    check_range,
     require,
 )
 

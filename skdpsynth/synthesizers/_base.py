@@ -32,11 +32,13 @@ from skdpsynth.measure import (
     allocate,
     measure,
 )
-from skdpsynth.privacy import PrivacyAccountant, Reservation
+from skdpsynth.privacy import PrivacyAccountant, Reservation, secret_generator
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
-from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fitted
+from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fit_initial
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.training import (
+    LinearTeachers,
+    TeacherEnsemble,
     Trainer,
     clear_products,
     n_products,
@@ -100,13 +102,32 @@ without_those_of_0_2 = without(
 class ClassRun(NamedTuple):
     """What the loop of one class works with, beside its rows."""
 
-    place: int  # of the class
+    position: int  # of the class
     n_rows: float  # planned
     training: Training
     reservation: Reservation  # of all releases of the loop
     generator: Trainer
-    public: torch.Generator
+    public: torch.Generator  # of draws that are no secret
     device: torch.device
+
+
+def make_teachers(
+    settings: ClassGAN, run: ClassRun, rows: NDArray[np.float32]
+) -> LinearTeachers | TeacherEnsemble:
+    """Make the teachers of a class: networks, or linear where something is measured."""
+    n_teachers, rng, device = run.training.n_teachers, secret_generator(), run.device
+    if not settings._scratch:
+        given = rows, n_teachers, run.generator, run.n_rows
+        return LinearTeachers(*given, rng=rng, device=device)
+    return TeacherEnsemble(
+        rows,
+        n_teachers,
+        n_features=run.generator.n_features,
+        hidden_dims=settings._widths[1],
+        rng=rng,
+        generator=run.public,
+        device=device,
+    )
 
 
 class ClassGAN(GeneratedSynthesizer):
@@ -288,7 +309,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
             if plan.training
         }
         device = resolve_device(self.device)
-        return fitted(measured, seed=seed, device=device, trained=trained)
+        return fit_initial(measured, seed=seed, device=device, trained=trained)
 
     def _fit(
         self,
@@ -301,12 +322,12 @@ n_teachers_ : ndarray of shape (n_classes,), int
         reserved = self._reserve_loops(plans, accountant)
         initial = self._initialise(rows, metadata, plans, accountant, seed)
         public = torch.Generator().manual_seed(seed)
-        with self._loop(plans) as progress:
+        with self._progress(plans) as progress:
             for run in self._runs(initial, plans, reserved, public):
-                encoded = initial.encode(rows.of_class(run.place), run.place)
+                encoded = initial.encode(rows.of_class(run.position), run.position)
                 for _ in self._train(run, encoded):
                     progress.update()
-                initial.keep(run.place, run.generator.result())
+                initial.keep(run.position, run.generator.result())
         return self._collect(initial, plans)
 
     def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
@@ -346,7 +367,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
             yield ClassRun(c, *of_class, public, device)
 
     @contextmanager
-    def _loop(self, plans: Sequence[Allocation]) -> Iterator[tqdm[Any]]:
+    def _progress(self, plans: Sequence[Allocation]) -> Iterator[tqdm[Any]]:
         """Open a bar of all rounds, which shows itself once they take long."""
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")

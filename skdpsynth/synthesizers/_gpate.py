@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +16,6 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
-    secret_generator,
     telling,
 )
 from skdpsynth.privacy.statistics import gaussian_sum, gnmax
@@ -27,6 +25,7 @@ from skdpsynth.synthesizers._base import (
     ClassRun,
     Init,
     Widths,
+    make_teachers,
     teachers_of,
     without_those_of_0_2,
 )
@@ -181,24 +180,12 @@ class GPATESynthesizer(ClassGAN):
         }
 
     def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
-        n_teachers, secret = run.training.n_teachers, secret_generator()
-        if self._scratch:
-            networks = TeacherEnsemble(
-                rows,
-                n_teachers,
-                n_features=run.generator.n_features,
-                hidden_dims=self._widths[1],
-                rng=secret,
-                generator=run.public,
-                device=run.device,
-            )
-            step = partial(self._votes, run, networks)
-        else:
-            given = rows, n_teachers, run.generator, run.n_rows
-            linear = LinearTeachers(*given, rng=secret, device=run.device)
-            step = partial(self._sum, run, linear, RealMeans())
+        teachers, real = make_teachers(self, run, rows), RealMeans()
         for _ in range(run.training.n_iter):  # line 1
-            step()
+            if isinstance(teachers, TeacherEnsemble):
+                self._votes(run, teachers)
+            else:
+                self._sum(run, teachers, real)
             yield
 
     def _reserve(

@@ -17,6 +17,7 @@ from skdpsynth.measure import (
     measure,
     measure_unlabelled,
 )
+from skdpsynth.model import NUMPY, Arrays
 from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, PrivacyBudget
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
@@ -216,7 +217,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             random_state=random_state,
         )
         seed = public_seed(random_state)
-        synth._model = synth._fit_generator(measurements, seed, synth._device())
+        synth._model = synth._fit_generator(measurements, seed, synth._arrays())
         synth._report, synth.schema_ = report, measurements.schema
         synth._make_ready([seed, 1])
         return synth
@@ -238,7 +239,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             given = rows, metadata, plans, accountant
             metadata, plans = measure_unlabelled(*given)
         measured = measure(rows, metadata, plans, accountant, self.design)
-        return self._fit_generator(measured, seed, self._device())
+        return self._fit_generator(measured, seed, self._arrays())
 
     def _allocate(self, table: Outline, mu: float) -> list[Allocation]:
         return allocate(
@@ -250,20 +251,21 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             design=self.design,
         )
 
-    def _device(self) -> torch.device | None:
-        """Return the device of torch to fit on, or None: the CPU needs no torch."""
+    def _arrays(self) -> Arrays:
+        """Return those of the device; on the CPU NumPy is as fast as torch."""
         if self.device == "cpu":
-            return None
-        from skdpsynth.training import resolve_device
+            return NUMPY
+        from skdpsynth.training import on_device, resolve_device
 
-        return resolve_device(self.device)
+        device = resolve_device(self.device)
+        return NUMPY if device.type == "cpu" else on_device(device)
 
     @property
     def _known(self) -> Metadata | None:
         return None if self.design is None else self.design.metadata
 
     def _check_parameters(self) -> None:
-        self._device()
+        self._arrays()
         if self.design is not None and self.schema != self.design.schema:
             raise InvalidSchemaError(
                 "With a design the schema is that of the other table. Expected"

@@ -15,7 +15,6 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
-    secret_generator,
     telling,
     vote_noise_std,
 )
@@ -26,13 +25,13 @@ from skdpsynth.synthesizers._base import (
     ClassRun,
     Init,
     Widths,
+    make_teachers,
     teachers_of,
     without_those_of_0_2,
 )
 from skdpsynth.training import (
     N_GENERATED,
     N_KNOWN,
-    LinearTeachers,
     RealMeans,
     Student,
     TeacherEnsemble,
@@ -56,27 +55,12 @@ class VotePlayer:
         self, settings: VotingGAN, run: ClassRun, rows: NDArray[np.float32]
     ) -> None:
         self._settings, self._run, self.generator = settings, run, run.generator
-        of_student, of_teachers = settings._widths
         self._real = RealMeans()
-        n_teachers, secret = run.training.n_teachers, secret_generator()
-        self._teachers: LinearTeachers | TeacherEnsemble  # lines 2-3
-        if settings._scratch:
-            self._teachers = TeacherEnsemble(
-                rows,
-                n_teachers,
-                n_features=self.generator.n_features,
-                hidden_dims=of_teachers,
-                rng=secret,
-                generator=run.public,
-                device=run.device,
-            )
-        else:
-            given = rows, n_teachers, self.generator, run.n_rows
-            self._teachers = LinearTeachers(*given, rng=secret, device=run.device)
+        self._teachers = make_teachers(settings, run, rows)  # lines 2-3
         # Its layers are as wide as the generator's.
         self.student = Student(
             self.generator.n_features,
-            of_student,
+            settings._widths[0],
             generator=run.public,
             device=run.device,
         )

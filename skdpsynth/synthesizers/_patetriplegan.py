@@ -34,7 +34,7 @@ from skdpsynth.synthesizers._base import (
     Widths,
     without_those_of_0_2,
 )
-from skdpsynth.synthesizers._evidence import Evidence
+from skdpsynth.synthesizers._evidence import fit_evidence
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.training import (
     N_GENERATED,
@@ -341,15 +341,15 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
         players: dict[int, Player] = {}
         for run in self._runs(initial, plans, reserved, public):
-            encoded = initial.encode(rows.of_class(run.place), run.place)
-            players[run.place] = make(self, run, encoded)
+            encoded = initial.encode(rows.of_class(run.position), run.position)
+            players[run.position] = make(self, run, encoded)
         n_rounds, branch = max(plan.n_iter for plan in plans), None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and metadata.classes.labels:
-            evidence = Evidence(initial.model)
+            evidence = fit_evidence(initial.model)
             sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in plans]
             # Lines 18-20, once: with a frozen C a term of line 14 is of one row.
-            classes, drawn = range(evidence.n_classes), None
+            classes, drawn = range(len(evidence.odds)), None
             if evidence.informed:
                 drawn = [evidence.draw(c, N_GENERATED, public) for c in classes]
             classifier = Classifier(
@@ -397,7 +397,7 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
             )
             for c, player in players.items():
                 player.alpha = branch.weights[c]
-        with self._loop(plans) as progress:
+        with self._progress(plans) as progress:
             for step in range(n_rounds):  # Algorithm 2, line 3
                 playing = {c: p for c, p in players.items() if step < plans[c].n_iter}
                 released: dict[int, torch.Tensor] = {}

@@ -449,7 +449,9 @@ class Metadata:
         known = dict(zip(names, domains, strict=True))
         if layout.label_column is not None:
             known[layout.target] = CategoryDomain(classes.labels, nullable=False)
-        rules, units = RowRules.of(schema, layout, known), None
+        rules, units = RowRules(), None
+        if schema.rules:
+            rules = RowRules.of(schema, layout, known)
         if schema.privacy_unit is not None:
             units = Units(schema.privacy_unit, tuple(schema.per_unit))
         listed = schema.columns.items()

@@ -195,7 +195,7 @@ def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
     assert charged.pop("unsure ranges", again) == pytest.approx(again)
     domains = dict(zip(metadata.columns, metadata.domains, strict=True))
     public = discovery.public(accountant, n_rows)
-    steps = {step.name: step for step in discovery.of_columns}
+    steps = {step.name: step for step in discovery.column_steps}
     late = "remainders", "frequent values"
     none = [own for own in late if not steps[own].chosen(domains, public)]
     expected = {own: cost.share for own, cost in costs.items() if cost.share}

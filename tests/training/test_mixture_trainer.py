@@ -62,7 +62,7 @@ def components_of(mixture):
 
 def scores_of(mixture):
     """Return the scores where the tables of all pairs were measured."""
-    return BinScores(mixture, STARTS, list(combinations(range(3), 2)))
+    return BinScores.fit(mixture, STARTS, list(combinations(range(3), 2)))
 
 
 def make_trainer(mixture=None, *, seed=0, n_steps=20):
@@ -96,7 +96,7 @@ def test_scores_of_bins_are_those_of_correspondence_analysis():
 
 def test_columns_with_one_bin_or_that_depend_on_nothing_have_finite_scores():
     shares, starts = np.array([[1.0, 0.2, 0.3, 0.5]]), np.array([0, 1, 4])
-    scores = BinScores(Mixture(np.ones(1), shares, np.zeros((2, 4))), starts)
+    scores = BinScores.fit(Mixture(np.ones(1), shares, np.zeros((2, 4))), starts)
     assert not scores.table[:, scores.columns == 0].any()
     table = scores.table[1:, scores.columns == 1]
     np.testing.assert_allclose(shares[0, 1:] @ table**2, 1.0)
@@ -112,7 +112,7 @@ def test_pairs_without_a_table_have_products_of_more_scores():
         ([], 10, 2 * 1 + 2 * 2 + 1 * 2),  # of two scores each
         ([], 0, 3),
     ):
-        scores = BinScores(mixture, STARTS, measured, most)
+        scores = BinScores.fit(mixture, STARTS, measured, most)
         first, second = scores.products
         assert len(first) == expected
         assert (scores.columns[first] < scores.columns[second]).all()
