@@ -12,7 +12,6 @@ import pytest
 from skdpsynth import MarginalSynthesizer, Measurements, combine_measurements, extension
 from skdpsynth.audit import audit_ledger
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.measure import Measurement
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.utils.estimator_checks import parametrize_with_checks
@@ -80,15 +79,15 @@ def test_the_answers_of_a_class_are_one_table_of_pairs(own):
     pairs = measured.pairs[1]
     assert pairs.pairs.tolist() == sorted(pairs.pairs.tolist())
     assert len(pairs.pairs) == ROUNDS
-    answers = [a for a in measured if a.query.kind == "pairs" and a.scope == "v"]
+    answers = [a for a in measured if a.query.kind == "pairs" and a.scopes == ("v",)]
     for own_answer in answers:
         place = own_answer.query.measured
-        np.testing.assert_array_equal(pairs.counts[place], own_answer.values)
-    assert pairs.measured.sum() == sum(len(a.values) for a in answers)
+        np.testing.assert_array_equal(pairs.counts[place], own_answer.values[0])
+    assert pairs.asked.sum() == ROUNDS
     again = answers[0]
     with pytest.raises(ValueError, match="pairs"):
         measured.and_more(again)
-    other = Measurement(again.query, again.values, 2 * again.noise_std, 0.1, "v")
+    other = replace(again, noise_std=2 * again.noise_std)
     without = [a for a in measured if a is not again]
     with pytest.raises(ValueError, match="pairs"):
         Measurements(
@@ -114,7 +113,7 @@ def test_the_plan_is_what_the_fit_does(own):
     assert (plan["tables"] == ROUNDS).all()
     for answer in own.measurements_:
         if answer.query.kind == "pairs":
-            planned = plan.loc[answer.scope, "table_noise_std"]
+            planned = plan.loc[[*answer.scopes], "table_noise_std"].to_numpy()
             assert answer.noise_std == pytest.approx(planned, rel=0.05)
     few = make(epsilon=0.01).plan(600)
     assert (few["tables"] == 0).all()

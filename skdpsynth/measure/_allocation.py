@@ -434,9 +434,8 @@ def _shares_of(
     design: Measurements, label: Hashable
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """Return the shares of a class that was measured of another table; other fields."""
-    scopes = design.metadata.classes.scopes
-    of_class = {own.query.kind: own.query for own in design if own.scope == label}
-    of_all = {own.query.kind for own in design if own.scope not in scopes}
+    of_class = {own.query.kind: own.query for own in design if label in own.scopes}
+    of_all = {own.query.kind for own in design if not design.places(own)}
     shares = {
         "moments": MOMENTS_SHARES[1] * ("moments" in of_class),
         # Of every row, so first, and equal in all classes.

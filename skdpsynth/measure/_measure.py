@@ -19,11 +19,12 @@ from skdpsynth.measure._allocation import (
 )
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
 from skdpsynth.measure._marginals import measure_marginals
-from skdpsynth.measure._measurements import Measurements, having_pairs
+from skdpsynth.measure._measurements import Measurements, joined_classes
 from skdpsynth.measure._query import (
     QUERIES,
     Ask,
     Cells,
+    Marginals,
     Moments,
     Pairs,
     Query,
@@ -141,13 +142,14 @@ def _two_columns(
 ) -> Measurements:
     """Measure tables of two columns: of several classes together, then of each."""
     given = known, plans, ask, *choose_table_bins(known, plans)
-    every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
-    having = having_pairs(every, ask.classes)
-    query, together = _choose_pairs(*given, having), plans[having[0]].together
-    answers = [ask.release(query, together.mu, *having)] if together.mu else []
-    for c in every:
-        # Rows without a label choose for themselves.
-        chosen = query if c in having else _choose_pairs(*given, [c])
+    mus = np.array([plan.pairs.mu for plan in plans])
+    joined = joined_classes(mus > 0, ask.classes)
+    positions = np.flatnonzero(joined).tolist()
+    query, together = _choose_pairs(*given, positions), plans[positions[0]].together
+    answers = [ask.release(query, together.mu, *positions)] if together.mu else []
+    answers.append(ask.release_each(query, {c: float(mus[c]) for c in positions}))
+    for c in np.flatnonzero(~joined & (mus > 0)).tolist():  # rows without a label
+        chosen = _choose_pairs(*given, [c])
         answers.append(ask.release(chosen, plans[c].pairs.mu, c))
     return known.and_more(*answers)
 
@@ -211,15 +213,15 @@ def _related_columns(
 
     Which they are, the tables of pairs show.
     """
-    having, relations = known.having_pairs, known.relations
-    mu = plans[having[0]].relations.mu
+    joined, relations = np.flatnonzero(known.joined).tolist(), known.relations
+    mu = plans[joined[0]].relations.mu
     if not mu:
         return known
     domains, bins = known.metadata.domains, known.bins
     n_strong = sum(one.strong for one in relations.each)
     n_bins, noise_std = max(bins.sizes), max(math.sqrt(n_strong) / mu, LEAST_NOISE)
     # Seven deviations in each of about three cells of a bin that have rows.
-    clear = sum(plans[c].n_rows for c in having) / (ROWS_FROM / 2 * noise_std * n_bins)
+    clear = sum(plans[c].n_rows for c in joined) / (ROWS_FROM / 2 * noise_std * n_bins)
     n_parts = int(np.clip(clear, 1, N_CELLS // n_bins))  # marginals know no more
     prior, marginals = known.metadata.classes.prior, known.model.marginals
     finer = finer_bins(domains, marginals, prior, bins, n_parts)
@@ -231,7 +233,7 @@ def _related_columns(
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
     of_cells, of_ranks = mus_of_relations(mu, len(domains))
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
-    known = known.and_more(ask.release(cells, of_cells, *having))
+    known = known.and_more(ask.release(cells, of_cells, *joined))
     if len(domains) == 2:  # there is no third column
         return known
     # In a wide table only third columns that share most information with the child.
@@ -243,32 +245,37 @@ def _related_columns(
         sets += [(one.parent, one.child, j) for j in sorted(third)]
         groups += [one.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
-    return known.and_more(ask.release(ranks, of_ranks, *having))
+    return known.and_more(ask.release(ranks, of_ranks, *joined))
 
 
 def _again(
     known: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Ask the queries of a design again, but for its marginals, which were asked."""
-    scopes, n_columns = design.metadata.classes.scopes, len(known.metadata.domains)
+    n_columns, joined = len(known.metadata.domains), np.flatnonzero(design.joined)
     kinds, answers = [*QUERIES], []
     for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):
-        query, of_class = answer.query, answer.scope in scopes
-        positions = [scopes.index(answer.scope)] if of_class else design.having_pairs
-        plan = plans[positions[0]]
-        of_cells, of_ranks = mus_of_relations(plan.relations.mu, n_columns)
+        query, own = answer.query, design.places(answer)
+        if isinstance(query, Marginals):
+            continue
         if isinstance(query, Moments):
-            (c,) = positions
+            (c,) = own
             query = Moments.of(known.model, c, float(known.sizes[c]))
-        of_pairs = plan.pairs.mu if of_class else plan.together.mu
-        asked = [(o.query.kind, o.scope) for o in design].count(("pairs", answer.scope))
-        mu = {
-            "pairs": of_pairs / math.sqrt(max(asked, 1)),
-            "triples": plan.triples.mu,
-            "moments": plan.moments.mu,
-            "cells": of_cells,
-            "ranks": of_ranks,
-        }.get(query.kind)
-        if mu is not None:
-            answers.append(ask.release(query, mu, *positions))
+        mus = {}
+        for c, scope in zip(own or joined[:1].tolist(), answer.scopes, strict=True):
+            plan = plans[c]
+            of_cells, of_ranks = mus_of_relations(plan.relations.mu, n_columns)
+            mu = {
+                "pairs": plan.pairs.mu if own else plan.together.mu,
+                "triples": plan.triples.mu,
+                "moments": plan.moments.mu,
+                "cells": of_cells,
+                "ranks": of_ranks,
+            }[query.kind]
+            alike = [o for o in design if o.query.kind == query.kind]
+            mus[c] = mu / math.sqrt(sum(scope in o.scopes for o in alike))
+        if own:
+            answers.append(ask.release_each(query, mus))
+        else:
+            answers.append(ask.release(query, *mus.values(), *joined.tolist()))
     return known.and_more(*answers)

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError, ReservationError
 from skdpsynth.measure._bins import (
+    Bin,
     ColumnBins,
     FinerBins,
     TableBins,
     check_edges,
     in_order,
 )
-from skdpsynth.measure._described import Table, described
 from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes
 from skdpsynth.measure._query import (
     QUERIES,
@@ -65,21 +67,56 @@ from skdpsynth.table import (
     MarginalTransform,
     Metadata,
     NumericDomain,
-    is_number,
 )
 from skdpsynth.utils import (
     DAMAGED,
     FEW_NUMBERS,
     MAX_BYTES,
+    check_array,
     check_new,
     parse_json,
     read_text,
     require,
 )
-from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.arrays import Bools, Floats
 
 _FORMAT = "skdpsynth measurements 2"  # 1 was of no release
 _STDS = ("noise_std", "unlabelled_std")  # of numbers of rows, as in `Classes`
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One noisy table of a fit, with names.
+
+    It has no columns for the number of rows, up to three for counts, which may be
+    negative, and all for second moments, without bins: covariances of normal scores,
+    whose diagonal is not measured and NaN. So are finer tables of two columns where
+    nothing was counted. The noise is that of each value; that of the number of rows,
+    which completes the counts of one column, is with that number. The label is that of
+    the class; None for all rows, or those of all classes with tables of two columns,
+    and of rows without a label if these have some, which are named where they are
+    alone.
+    """
+
+    columns: tuple[Hashable, ...]
+    bins: tuple[tuple[Bin, ...], ...]
+    values: NDArray[np.floating]
+    noise_std: float
+    class_label: Hashable = None
+
+    @property
+    def order(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+    def cells(self) -> Iterator[tuple[str, float]]:
+        """Return the bins of every value, as a text, and the value."""
+        if self.bins or not self.columns:
+            texts = ("; ".join(map(str, bins)) for bins in product(*self.bins))
+            yield from zip(texts, self.values.ravel().tolist(), strict=True)
+            return
+        for i, j in zip(*np.triu_indices(self.order, 1), strict=True):
+            yield f"{self.columns[i]}; {self.columns[j]}", float(self.values[i, j])
 
 
 class Measurements:
@@ -93,7 +130,7 @@ class Measurements:
         What is public of the table.
     released : iterable of Measurement
         The answers.
-    planned_stds : sequence of n_classes float
+    planned_stds : array-like of shape (n_classes,)
         Planned noise of the counts of tables of one column, in rows.
     cells : dict of int to ndarray
         Edges of the cells of each numeric column, which its marginals are made of.
@@ -117,13 +154,13 @@ class Measurements:
         self,
         metadata: Metadata,
         released: Iterable[Measurement] = (),
-        planned_stds: Sequence[float] | None = None,
+        planned_stds: Sequence[float] | Floats | None = None,
         cells: Mapping[int, Floats] | None = None,
     ) -> None:
         self.metadata = metadata
         self._released = tuple(released)
-        n_classes = len(metadata.classes)
-        self.planned_stds = [0.0] * n_classes if planned_stds is None else planned_stds
+        stds = np.zeros(len(metadata.classes)) if planned_stds is None else planned_stds
+        self.planned_stds = np.array(stds, dtype=np.float64)
         self.cells = {} if cells is None else cells
         self._claim: tuple[TableSchema, PrivacyReport] | None = None
         self._check()
@@ -131,31 +168,37 @@ class Measurements:
     def _check(self) -> None:
         """Raise a ValueError unless all parts are of the same columns and classes."""
         domains, scopes = self.metadata.domains, self.metadata.classes.scopes
-        require(len(self.planned_stds) == len(scopes), "classes")
-        require(all(is_number(s) and s >= 0 for s in self.planned_stds), "noise")
+        check_array(self.planned_stds, "float64", (len(scopes),), 0)
         for j, edges in self.cells.items():
             require(type(j) is int and 0 <= j < len(domains), "cells")
             require(isinstance(domains[j], NumericDomain), "cells")
             check_edges(edges)
         for answer in self:
-            require(answer.scope is None or answer.scope in scopes, "another class")
-            answer.query.check(domains)
-        rounds = [[answer.query for answer in of_class] for of_class in self.rounds]
+            query, places = answer.query, self.places(answer)
+            require(places == sorted(places), "classes in another order")
+            query.check(domains)
+            if isinstance(query, Moments):
+                require(places == [query.position], "second moments of another class")
+        rounds = [[one.query for one in of_class] for of_class in self.rounds]
         require(all(rounds) or not any(rounds), "rounds")
         for *first, last in filter(None, rounds):  # a coarse one at most, then all
             require(not last.coarse and all(one.coarse for one in first), "rounds")
             require(last.columns == (*range(len(domains)),), "rounds")
             require(len(first) <= 1 and set(self.cells) == set(last.edges), "cells")
         others = [o for o in self if not isinstance(o.query, Marginals | Pairs)]
-        asked = {(answer.query.kind, answer.scope) for answer in others}
-        require(len(asked) == len(others), "an answer that comes twice")
+        asked = [
+            (other.query.kind, scope) for other in others for scope in other.scopes
+        ]
+        require(len({*asked}) == len(asked), "an answer that comes twice")
         of_pairs = self._of_kind(Pairs)
         require(all(pairs.query.bins is self.bins for pairs in of_pairs), "other bins")
         of_bins = of_pairs or any(kind != "moments" for kind, _ in asked)
-        require(self.pairs or not of_bins, "tables of no pairs")
+        require(self.has_pairs.any() or not of_bins, "tables of no pairs")
         for answer in self._of_kind(Cells, Ranks):
             answer.query.finer.check(domains, self.bins)
-        require(self.together is None or len(self.having_pairs) > 1, "classes")
+        require(self.together is None or self.joined.sum() > 1, "classes")
+        if of_pairs:
+            _ = self.pairs  # of equal noise, and each pair once
 
     def and_more(self, *more: Measurement) -> Measurements:
         """Return these and others; for synthesizers.
@@ -213,7 +256,23 @@ class Measurements:
             Each has ``columns``, ``bins``, ``values``, ``noise_std``, ``class_label``
             and ``order``, the number of columns.
         """
-        return [*described(self, self.metadata, self.sizes)]
+        classes, columns = self.metadata.classes, self.metadata.columns
+        labels = {scope: scope for scope in (*classes.scopes, None)}
+        labels[UNLABELLED] = UNLABELLED.value
+        known = zip(classes.scopes, classes.counts, classes.noise_stds, strict=True)
+        listed = [
+            Table((), (), np.array(count), std, labels[scope])
+            for scope, count, std in known
+            if std
+        ]
+        sizes = {None: 0.0, **dict(zip(classes.scopes, self.sizes, strict=True))}
+        for answer in self:
+            for scope in answer.scopes:
+                given = answer.of(scope), self.metadata, float(sizes[scope])
+                for own, bins, values, std in answer.query.describe(*given):
+                    names = tuple(columns[j].name for j in own)
+                    listed.append(Table(names, bins, values, std, labels[scope]))
+        return listed
 
     def to_frame(self) -> pd.DataFrame:
         """List all values, one per row.
@@ -252,7 +311,6 @@ class Measurements:
         """
         check_new(path, overwrite=overwrite)
         (schema, report), classes = self.claim, self.metadata.classes
-        places = {scope: n for n, scope in enumerate(classes.scopes)}
         document = {
             "format": _FORMAT,
             "schema": schema.to_dict(),
@@ -260,19 +318,19 @@ class Measurements:
             "table": metadata_to_state(self.metadata),
             "counts": encoded(classes.counts),
             "noise": {name: float(getattr(classes, name)) for name in _STDS},
-            "planned_stds": [*map(float, self.planned_stds)],
+            "planned_stds": self.planned_stds.tolist(),
             "cells": encoded(self.cells),
-            "bins": _bins_to_json(self.bins) if self.pairs else None,
+            "bins": _bins_to_json(self.bins) if self.has_pairs.any() else None,
             "finer": [
                 _bins_to_json(cells.query.finer.bins) for cells in self._of_kind(Cells)
             ],
             "released": [
                 {
                     **answer.query.to_json(),
-                    "class": places.get(answer.scope),
+                    "of": self.places(answer),
                     "values": encoded(answer.values),
-                    "noise_std": float(answer.noise_std),
-                    "mu": encoded(float(answer.mu)),
+                    "std": encoded(answer.noise_std.tolist()),
+                    "mu": encoded(answer.mu.tolist()),
                 }
                 for answer in self
             ],
@@ -330,11 +388,12 @@ class Measurements:
             shared["finer"] = FinerBins(bins, shared["bins"])
         released, scopes = [], metadata.classes.scopes
         for answer in document["released"]:
-            query, place = _query_from_json(answer, shared), answer["class"]
-            require(place is None or (type(place) is int and place >= 0), "a class")
-            scope = None if place is None else scopes[place]
-            values, mu = decoded(answer["values"]), decoded(answer["mu"])
-            released.append(Measurement(query, values, answer["noise_std"], mu, scope))
+            query, places = _query_from_json(answer, shared), answer["of"]
+            require(all(type(c) is int and c >= 0 for c in places), "a class")
+            asked = tuple(scopes[c] for c in places) or (None,)
+            parts = (decoded(answer[name]) for name in ("values", "std", "mu"))
+            values, std, mu = map(np.asarray, parts)
+            released.append(Measurement(query, values, std, mu, asked))
         stds, cells = document["planned_stds"], decoded(document["cells"])
         report = PrivacyReport.from_dict(document["report"])
         return cls(metadata, released, stds, cells)._with_claim(schema, report)
@@ -374,8 +433,9 @@ class Measurements:
             If the report charges other answers.
         """
         answers = [
-            (o.query.name, scope_words(o.scope), o.mu, o.noise_std / o.query.unit)
+            (o.query.name, scope_words(scope), mu, std / o.query.unit)
             for o in self
+            for scope, mu, std in zip(o.scopes, o.mu, o.noise_std, strict=True)
         ]
         names = {name for name, *_ in answers}
         lines = [(e.name, e.scope, e.mu_total, e.noise_std) for e in report.entries]
@@ -399,24 +459,29 @@ class Measurements:
         self._claim = replace(schema, n_rows=None, class_counts=None), report
         return self
 
+    def places(self, answer: Measurement) -> list[int]:
+        """Return the positions of the classes of an answer; none if of all together."""
+        scopes = self.metadata.classes.scopes
+        if answer.scopes == (None,) and None not in scopes:
+            return []
+        return [scopes.index(scope) for scope in answer.scopes]
+
     def _of_kind(self, *kinds: type[Query]) -> list[Measurement]:
         """Return the answers to some kinds of queries."""
         return [answer for answer in self if isinstance(answer.query, kinds)]
 
-    def _of_classes(self, kind: type[Query]) -> list[list[Measurement]]:
-        """Return the answers to a kind of query of each class, not of several."""
-        scopes, every = self.metadata.classes.scopes, self._of_kind(kind)
-        return [[answer for answer in every if answer.scope == c] for c in scopes]
-
-    def _each(self, kind: type[Query]) -> dict[int, Measurement]:
-        """Return the answers to a kind of query that is asked once of a class."""
-        every = enumerate(self._of_classes(kind))
-        return {c: answer for c, answers in every for answer in answers}
+    def _by_class(self, kind: type[Query]) -> list[list[Measurement]]:
+        """Return the answers to a kind of query by class, but for those of several."""
+        every = self._of_kind(kind)
+        return [
+            [answer.of(scope) for answer in every if scope in answer.scopes]
+            for scope in self.metadata.classes.scopes
+        ]
 
     @property
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class."""
-        return self._of_classes(Marginals)
+        return self._by_class(Marginals)
 
     @property
     def opened_cells(self) -> dict[int, Floats]:
@@ -453,7 +518,7 @@ class Measurements:
         """The marginals of each class, with the categories of a bin side by side."""
         domains, prior = self.metadata.domains, self.metadata.classes.prior
         marginals = self.estimates
-        if self.pairs:
+        if self.has_pairs.any():
             marginals = in_order(domains, marginals, prior, self.bins)
         return TableModel(self.metadata, marginals)
 
@@ -468,18 +533,29 @@ class Measurements:
         return np.array([*map(self.bins.shares, self.ranks)])
 
     @cached_property
-    def pairs(self) -> dict[int, PairTables]:
-        """Tables of two columns, by class, of all answers."""
-        counts, every = self.metadata.classes.counts, enumerate(self._of_classes(Pairs))
-        return {c: PairTables.of(some, counts[c]) for c, some in every if some}
+    def has_pairs(self) -> Bools:
+        """Which classes have tables of two columns of their own."""
+        return np.array([*map(bool, self._by_class(Pairs))])
+
+    @property
+    def joined(self) -> Bools:
+        """The classes whose tables of pairs are released together too."""
+        return joined_classes(self.has_pairs, self.metadata.classes)
+
+    @cached_property
+    def pairs(self) -> PairTables:
+        """Tables of two columns of each class, of all answers."""
+        classes, every = self.metadata.classes, self._of_kind(Pairs)
+        own = [answer for answer in every if self.places(answer)]
+        return PairTables.of(own, self.bins, classes.scopes, classes.counts)
 
     @cached_property
     def together(self) -> PairTables | None:
         """Tables of two columns of the classes that have some, all together."""
-        scopes, having = self.metadata.classes.scopes, self.having_pairs
-        n_rows = float(self.metadata.classes.counts[having].sum())
-        of_several = [o for o in self._of_kind(Pairs) if o.scope not in scopes]
-        return PairTables.of(of_several, n_rows) if of_several else None
+        classes, every = self.metadata.classes, self._of_kind(Pairs)
+        own = [answer for answer in every if not self.places(answer)]
+        n_rows = classes.counts[self.joined].sum(keepdims=True)
+        return PairTables.of(own, self.bins, [None], n_rows)[0] if own else None
 
     @property
     def corrected(self) -> Self:
@@ -491,33 +567,29 @@ class Measurements:
         return same
 
     @property
-    def having_pairs(self) -> list[int]:
-        """The classes whose tables of pairs are released together too."""
-        return having_pairs([*self.pairs], self.metadata.classes)
+    def triples(self) -> list[Measurement | None]:
+        """Tables of three columns of each class, whose groups of bins differ."""
+        return [next(iter(answers), None) for answers in self._by_class(Triples)]
 
     @property
-    def triples(self) -> dict[int, Measurement]:
-        """Tables of three columns, by class."""
-        return self._each(Triples)
-
-    @property
-    def moments(self) -> dict[int, Measurement]:
-        """Noisy covariances of normal scores, by class."""
-        return self._each(Moments)
+    def moments(self) -> list[Measurement | None]:
+        """Noisy covariances of normal scores of each class."""
+        return [next(iter(answers), None) for answers in self._by_class(Moments)]
 
     @cached_property
     def relations(self) -> Relations:
         """Columns that follow another one, by the tables of two columns."""
-        pairs, shown = self.pairs, self.having_pairs
-        sets = {tables.pairs.tobytes() for tables in pairs.values()}
+        pairs, shown = self.pairs, self.joined
         # All of the same pairs: others are known of rows without a label, or of each
         # class.
-        if len(shown) < len(pairs) or len(sets) > 1:
-            shown = [max(pairs, key=lambda c: pairs[c].n_rows)]
-        some, of_bins = {c: pairs[c] for c in shown}, self.shares
-        starts, rests = self.bins.starts, [own.rest for own in self.bins.columns]
-        relations = find_relations(some, of_bins, starts, rests, self.together)
-        weights = self.metadata.classes.prior[self.having_pairs]
+        sets = pairs.asked[self.has_pairs]
+        if shown.sum() < len(sets) or (sets != sets[0]).any():
+            n_rows = np.where(self.has_pairs, pairs.n_rows, 0.0)
+            shown = np.arange(len(n_rows)) == n_rows.argmax()
+        of_bins, bins = self.shares, self.bins
+        given = bins.starts, [own.rest for own in bins.columns], self.together
+        relations = find_relations(pairs[shown], of_bins[shown], *given)
+        weights = self.metadata.classes.prior[self.joined]
         weights /= weights.sum()
         for answer in self._of_kind(Cells, Ranks):
             shares, complete = of_bins, with_ranks
@@ -525,20 +597,19 @@ class Measurements:
                 bins, complete = answer.query.finer.bins, with_cells
                 ranks = map(bins.ranks, self.model.marginals)
                 shares = np.array([*map(bins.shares, ranks)])
-            pooled = weights @ shares[self.having_pairs]
+            pooled = weights @ shares[self.joined]
             relations = complete(relations, answer, pooled)
         return relations
 
 
-def having_pairs(positions: Sequence[int], classes: Classes) -> list[int]:
+def joined_classes(has_pairs: Bools, classes: Classes) -> Bools:
     """Return the classes whose tables of pairs are released together too.
 
     Of several classes every row is charged for that, so that rows without a label are
     in these tables, if they have any of their own.
     """
-    positions = list(positions)
-    labelled = [c for c in positions if classes.scopes[c] is not UNLABELLED]
-    return positions if len(labelled) > 1 else labelled
+    labelled = has_pairs & (np.array(classes.codes) >= 0)
+    return has_pairs if labelled.sum() > 1 else labelled
 
 
 # --- Files ------------------------------------------------------------------------

@@ -10,15 +10,22 @@ from __future__ import annotations
 import base64
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpsynth.measure._bins import ColumnBins, FinerBins, TableBins, check_edges
+from skdpsynth.measure._bins import (
+    Bin,
+    ColumnBins,
+    FinerBins,
+    TableBins,
+    check_edges,
+)
 from skdpsynth.measure._shares import TINY
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import GRID, Parts, PrivacyAccountant, Reservation
@@ -38,6 +45,7 @@ from skdpsynth.table import (
     MISSING,
     Classes,
     ColumnDomain,
+    Metadata,
     NumericDomain,
     PrivateRows,
     TableRows,
@@ -52,6 +60,10 @@ N_GROUPS = 3
 CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
+# Columns of a table, their bins, values and noise.
+Listed = tuple[Sequence[int], tuple[tuple[Bin, ...], ...], NDArray[np.floating], float]
+
+
 class Query(ABC):
     """A question about the rows of a class, or of several; public."""
 
@@ -62,7 +74,6 @@ class Query(ABC):
     sensitivity: float  # by how much a row moves what is released (L2), in its units
     unit: float  # rows (of moments: covariance) per released whole number
     shape: tuple[int, ...]  # of an answer
-    sets: Ints  # columns of each table, if they are several
 
     @abstractmethod
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
@@ -76,6 +87,12 @@ class Query(ABC):
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless it is a question about these columns."""
 
+    @abstractmethod
+    def describe(
+        self, answer: Measurement, metadata: Metadata, size: float
+    ) -> Iterator[Listed]:
+        """List the tables of an answer of one class, which has `size` rows."""
+
     def to_json(self) -> dict[str, Any]:
         """Return what a file has of it."""
         fields = {name: encoded(getattr(self, name)) for name in self.saved}
@@ -86,24 +103,6 @@ class Query(ABC):
         """What must be equal so that answers can be added up."""
         query: Any = self  # a dataclass
         return encoded([getattr(query, field.name) for field in fields(query)])
-
-    def _tables(self, what: str, n: int, shape: tuple[int, ...], scale: int) -> None:
-        """Set what `n` tables of counts have.
-
-        A row is in one cell of each and adds `scale` to its count, so their sensitivity
-        is ``scale * sqrt(n)``.
-        """
-        tables = "1 table" if n == 1 else f"{n} tables"
-        self.name = f"{tables} of {what}, {math.prod(shape)} cells"
-        self.sensitivity = scale * math.sqrt(n)
-        self.unit, self.shape = 1.0 / scale, shape
-
-    def _check_sets(self, n_each: int, n_columns: int) -> None:
-        """Raise a ValueError unless sets are of so many columns, and none is twice."""
-        check_array(self.sets, "int64", (len(self.sets), n_each), 0, n_columns - 1)
-        distinct = np.diff(np.sort(self.sets, axis=1)) > 0
-        require(len(self.sets) and distinct.all(), "sets of columns")
-        require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
 
 
 def encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -142,35 +141,51 @@ def decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """The noisy answer to one query; public.
+    """The noisy answers to one query that was asked of K disjoint classes; public.
 
     Parameters
     ----------
     query : Query
         What was asked.
-    values : ndarray
-        The answer, in rows; counts may be negative. Of second moments covariances of
+    values : ndarray of shape (K, ...)
+        The answers, in rows; counts may be negative. Of second moments covariances of
         normal scores.
-    noise_std : float
-        Standard deviation of the noise of each value.
-    mu : float
-        Gaussian-DP parameter that the ledger charges for it, for all rows of a unit of
+    noise_std : ndarray of shape (K,)
+        Standard deviation of the noise of each value of a class.
+    mu : ndarray of shape (K,)
+        Gaussian-DP parameters that the ledger charges, for all rows of a unit of
         privacy; infinite without noise.
-    scope : hashable
-        The class whose rows were asked and are charged; None for all rows.
+    scopes : tuple of K hashables, default=(None,)
+        The classes whose rows were asked and are charged, in the order of the classes;
+        None is all rows.
+
+    Notes
+    -----
+    **Privacy guarantee.** A row is in one class at most. It moves the exact answer of
+    that class by the query's `sensitivity` at most, and no other one. So all K answers
+    cost a row of class k what the k-th costs, ``mu[k]`` (parallel composition), as if
+    its class alone were asked. Each is one line of the ledger.
     """
 
     query: Any  # a Query; callers know which class
     values: NDArray[Any]
-    noise_std: float
-    mu: float
-    scope: Hashable = None
+    noise_std: Floats
+    mu: Floats
+    scopes: tuple[Hashable, ...] = (None,)
 
     def __post_init__(self) -> None:
-        check_array(self.values, self.query.dtype, self.query.shape)
-        for number in (self.noise_std, self.mu):
-            require(is_number(number) or number == math.inf, "noise")
-            require(number >= 0, "noise")
+        n_scopes = len(self.scopes)
+        require(n_scopes == len({*self.scopes}) > 0, "classes")
+        check_array(self.values, self.query.dtype, (n_scopes, *self.query.shape))
+        for numbers in (self.noise_std, self.mu):
+            require(numbers.dtype == np.float64, "noise")
+            require(numbers.shape == (n_scopes,) and (numbers >= 0).all(), "noise")
+
+    def of(self, scope: Hashable) -> Measurement:
+        """Return the answer of one class."""
+        k = slice(place := self.scopes.index(scope), place + 1)
+        parts = self.values[k], self.noise_std[k], self.mu[k], self.scopes[k]
+        return Measurement(self.query, *parts)
 
 
 def measure_query(
@@ -186,16 +201,13 @@ def measure_query(
         query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
     )
     values = query.release(rows.map(query.codes), reservation)
-    noise_std, mu_of_unit = reservation.noise_std, mu * reservation.rows_per_unit
-    return Measurement(query, values, noise_std * query.unit, mu_of_unit, scope)
+    noise_std = np.array([reservation.noise_std * query.unit])
+    mu_of_unit = np.array([mu * reservation.rows_per_unit])
+    return Measurement(query, values[None], noise_std, mu_of_unit, (scope,))
 
 
 class Ask(NamedTuple):
-    """Whose rows are asked, and the ledger.
-
-    A row is in one class, so an answer of one class is charged to its rows alone: other
-    rows cannot move it (parallel composition).
-    """
+    """Whose rows are asked, and the ledger."""
 
     rows: TableRows
     classes: Classes
@@ -208,9 +220,19 @@ class Ask(NamedTuple):
         return rows, scopes[positions[0]] if len(positions) == 1 else None
 
     def release(self, query: Query, mu: float, *positions: int) -> Measurement:
-        """Release the answer of a class, or of several; then every row is charged."""
+        """Release the answer of a class, or of several together, charged to all."""
         rows, scope = self.of(*positions)
         return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
+
+    def release_each(self, query: Query, mus: Mapping[int, float]) -> Measurement:
+        """Release the answer of each class that has a mu, by position of the class."""
+        each = [self.release(query, mu, c) for c, mu in mus.items()]
+        values, stds, of_ledger = (
+            np.concatenate([getattr(answer, name) for answer in each])
+            for name in ("values", "noise_std", "mu")
+        )
+        scopes = tuple(answer.scopes[0] for answer in each)
+        return Measurement(query, values, stds, of_ledger, scopes)
 
 
 # --- One column -------------------------------------------------------------------
@@ -249,6 +271,11 @@ class Marginals(Query):
         What a domain does not model is in no cell: the code after the last. These are
         other values than the categories, and missing ones where it is not nullable.
         """
+        return self.bins.encode(rows, self.columns)
+
+    @cached_property
+    def bins(self) -> TableBins:
+        """The cells of each column that is counted, and one after them for no cell."""
         columns = []
         for j, n in zip(self.columns, self.n_cells, strict=True):
             domain, missing = self.domains[j], n - self.domains[j].nullable
@@ -260,15 +287,33 @@ class Marginals(Query):
                 of_code = [*range(len(domain.categories)), n, missing]
                 bins = ColumnBins(np.empty(0), np.array(of_code))
             columns.append(bins)
-        return TableBins(columns).encode(rows, self.columns)
+        return TableBins(columns)
 
     def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
         return centred_histogram(codes, self.n_cells, reservation, self.size_weight)
 
     def counted(self, answer: Measurement) -> CentredCounts:
-        """Return an answer as counts less their mean."""
-        cells, weight = self.n_cells, self.size_weight
-        return CentredCounts(answer.values, cells, weight, answer.noise_std)
+        """Return the answer of a class as counts less their mean."""
+        (values,), (std,) = answer.values, answer.noise_std.tolist()
+        return CentredCounts(values, self.n_cells, self.size_weight, std)
+
+    def counts(self, answer: Measurement, size: float) -> dict[int, Floats]:
+        """Return the counts of each column in a class of `size` rows."""
+        counts = self.counted(answer).counts(size)
+        return dict(zip(self.columns, counts, strict=True))
+
+    def describe(
+        self, answer: Measurement, metadata: Metadata, size: float
+    ) -> Iterator[Listed]:
+        counted, (noise_std,) = self.counted(answer), answer.noise_std.tolist()
+        if counted.size_std < math.inf:
+            yield (), (), np.array(counted.size), counted.size_std
+        every = zip(self.counts(answer, size).items(), self.bins.columns, strict=True)
+        for (j, counts), bins in every:
+            # Of counts less their mean, with the mean of as many rows as are known.
+            std = noise_std * math.sqrt(1.0 - 1.0 / max(len(counts), 1))
+            named = bins.named(metadata.domains[j])[: len(counts)]
+            yield (j,), (named,), counts, std
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         columns = self.columns
@@ -303,8 +348,50 @@ def n_cells(domain: ColumnDomain, n_bins: int) -> int:
 # --- Two and three columns --------------------------------------------------------
 
 
+class Tables(Query):
+    """Counts of a row's cell in each of several tables, of the columns of `sets`.
+
+    Sensitivity: a row is in one cell of each of n tables, and adds `scale` whole
+    numbers to its count, so ``scale * sqrt(n)``.
+    """
+
+    sets: Ints  # columns of each table
+    bins: TableBins  # of all columns, D of them
+
+    @abstractmethod
+    def tables(self, values: NDArray[np.floating]) -> list[Floats]:
+        """Return the tables that the answer of a class is of."""
+
+    def described(self, metadata: Metadata) -> list[tuple[Bin, ...]]:
+        """Return the bins of each column of the table, with names."""
+        return self.bins.named(metadata.domains)
+
+    def describe(
+        self, answer: Measurement, metadata: Metadata, size: float
+    ) -> Iterator[Listed]:
+        del size
+        bins, (std,) = self.described(metadata), answer.noise_std.tolist()
+        tables = self.tables(answer.values[0])
+        for columns, counts in zip(self.sets.tolist(), tables, strict=True):
+            yield columns, tuple(bins[j] for j in columns), counts, std
+
+    def _set(self, what: str, n: int, shape: tuple[int, ...], scale: int) -> None:
+        """Set what `n` tables have, whose counts are in units of 1 / `scale` rows."""
+        tables = "1 table" if n == 1 else f"{n} tables"
+        self.name = f"{tables} of {what}, {math.prod(shape)} cells"
+        self.sensitivity = scale * math.sqrt(n)
+        self.unit, self.shape = 1.0 / scale, shape
+
+    def _check_sets(self, n_each: int, n_columns: int) -> None:
+        """Raise a ValueError unless sets are of so many columns, and none is twice."""
+        check_array(self.sets, "int64", (len(self.sets), n_each), 0, n_columns - 1)
+        distinct = np.diff(np.sort(self.sets, axis=1)) > 0
+        require(len(self.sets) and distinct.all(), "sets of columns")
+        require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
+
+
 @dataclass(eq=False)
-class Pairs(Query):
+class Pairs(Tables):
     """Tables of pairs of columns, all at once.
 
     Parameters
@@ -325,7 +412,7 @@ class Pairs(Query):
         # the cells of an answer.
         self.measured = measured_cells(self.bins.sizes, self.sets)
         shape = (int(self.measured.sum()),)
-        self._tables("2 columns", len(self.sets), shape, GRID)
+        self._set("2 columns", len(self.sets), shape, GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         return self.bins.encode(rows)
@@ -346,7 +433,7 @@ class Pairs(Query):
 
 
 @dataclass(eq=False)
-class Triples(Query):
+class Triples(Tables):
     """Tables of all triples of columns, whose bins are in a few groups."""
 
     bins: TableBins  # of all columns, D of them
@@ -359,7 +446,7 @@ class Triples(Query):
         triples = combinations(range(len(self.bins.sizes)), 3)
         self.sets = np.array(list(triples), dtype=np.int64).reshape(-1, 3)
         shape = (len(self.sets), *(self.n_groups,) * 3)
-        self._tables("3 columns", len(self.sets), shape, GRID)
+        self._set("3 columns", len(self.sets), shape, GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         places = self.bins.encode(rows) + self.bins.starts[:-1]
@@ -372,6 +459,14 @@ class Triples(Query):
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         return [*values.astype(np.float64)]
 
+    def described(self, metadata: Metadata) -> list[tuple[Bin, ...]]:
+        parts = np.split(self.groups, self.bins.starts[1:-1])
+        both = zip(parts, self.bins.named(metadata.domains), strict=True)
+        return [
+            tuple(Bin.union(bins, of_bin == group) for group in range(self.n_groups))
+            for of_bin, bins in both
+        ]
+
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         self.bins.check(domains)
         n_bins = int(self.bins.starts[-1])
@@ -382,8 +477,8 @@ class Triples(Query):
 # --- Columns that nearly determine each other --------------------------------------
 
 
-class Histograms(Query):
-    """Several tables, of `sizes` cells each; a row is in one cell of each."""
+class Histograms(Tables):
+    """Tables of `sizes` cells each."""
 
     sizes: list[int]
 
@@ -410,6 +505,7 @@ class Cells(Histograms):
     kind, saved = "cells", ("sets", "possible")
 
     def __post_init__(self) -> None:
+        self.bins = self.finer.bins
         # Numbers of the cells of each table; the last is for all that are impossible.
         self.places: list[Ints] = []
         self.n_possible: list[int] = []
@@ -420,7 +516,7 @@ class Cells(Histograms):
             self.places[-1][possible] = np.arange(self.n_possible[-1])
         self.sizes = [int(places.max()) + 1 for places in self.places]
         what = "2 columns in finer cells"
-        self._tables(what, len(self.sets), (sum(self.sizes),), 1)
+        self._set(what, len(self.sets), (sum(self.sizes),), 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         kind = np.min_scalar_type(max(self.sizes) - 1)
@@ -461,7 +557,7 @@ class Ranks(Histograms):
     def __post_init__(self) -> None:
         self.sizes = [N_GROUPS * self.bins.sizes[j] for j in self.sets[:, 2].tolist()]
         shape = (sum(self.sizes),)
-        self._tables("ranks given a column", len(self.sets), shape, 1)
+        self._set("ranks given a column", len(self.sets), shape, 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         bins, kind = self.bins.encode(rows), np.min_scalar_type(max(self.sizes))
@@ -478,6 +574,17 @@ class Ranks(Histograms):
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return those of an answer, (N_GROUPS, n_bins) each."""
         return [counts.reshape(N_GROUPS, -1) for counts in self.split(values)]
+
+    def describe(
+        self, answer: Measurement, metadata: Metadata, size: float
+    ) -> Iterator[Listed]:
+        ends = [*pairwise(np.linspace(0, 1, N_GROUPS + 1).tolist())]
+        for (given, *pair), (_, _, third), counts, std in super().describe(
+            answer, metadata, size
+        ):
+            name = metadata.columns[given].name
+            ranks = tuple(Bin("rank", between, (name,)) for between in ends)
+            yield pair, (ranks, third), counts, std
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         self._check_sets(3, len(domains))
@@ -524,6 +631,15 @@ class Moments(Query):
     def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
         means, _, _ = self.model.score_moments(self.position)
         return noisy_second_moments(codes, means, self.step, reservation) / self.n_rows
+
+    def describe(
+        self, answer: Measurement, metadata: Metadata, size: float
+    ) -> Iterator[Listed]:
+        del size
+        values = np.full((self.n_columns,) * 2, np.nan)
+        above = np.triu_indices(self.n_columns, 1)
+        values[above] = values.T[above] = answer.values[0]
+        yield range(len(metadata.columns)), (), values, float(answer.noise_std[0])
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         require(self.n_columns == len(domains) > 1, "columns")

@@ -130,7 +130,7 @@ def _sum_of_sites(sites: Sequence[Measurements]) -> Measurements:
     return Measurements(
         _metadata_of_all([site.metadata for site in sites]),
         [*map(_sum, zip(*asked, strict=True))],
-        np.hypot.reduce([site.planned_stds for site in sites]).tolist(),
+        np.hypot.reduce([site.planned_stds for site in sites]),
         first.opened_cells,
     )
 
@@ -158,10 +158,8 @@ def _last_round(site: Measurements) -> list[Measurement]:
 
     By kind and class; of several to one kind of query in their order.
     """
-    kinds, scopes = [*QUERIES], [None, *site.metadata.classes.scopes]
     last = [own for own in site if not getattr(own.query, "coarse", False)]
-    last.sort(key=lambda o: (kinds.index(o.query.kind), scopes.index(o.scope)))
-    return last
+    return sorted(last, key=lambda o: ([*QUERIES].index(o.query.kind), site.places(o)))
 
 
 def _sum(answers: tuple[Measurement, ...]) -> Measurement:
@@ -182,15 +180,15 @@ def _sum(answers: tuple[Measurement, ...]) -> Measurement:
         weight = query.size_weight if len(weights_of_sizes) == 1 else 0.0
         query = replace(query, edges=query.opened, size_weight=weight)
         (n_values,) = query.shape
-        values = [value[:n_values] for value in values]
+        values = [value[:, :n_values] for value in values]
     total = sum(w * value for w, value in zip(weights, values, strict=True))
     stds = [w * answer.noise_std for w, answer in zip(weights, answers, strict=True)]
     return Measurement(
         query,
         np.asarray(total, dtype=query.dtype),
-        float(np.hypot.reduce(stds)),
-        max(answer.mu for answer in answers),
-        first.scope,
+        np.hypot.reduce(stds),
+        np.max([answer.mu for answer in answers], axis=0),
+        first.scopes,
     )
 
 
@@ -207,5 +205,5 @@ def _queries(site: Measurements) -> Iterator[tuple[str, Any]]:
     yield "values of max_rows_per_unit", None if sizes is None else len(sizes)
     answers = _last_round(site)
     for kind in QUERIES:
-        asked = [(o.scope, o.query.asked) for o in answers if o.query.kind == kind]
+        asked = [(o.scopes, o.query.asked) for o in answers if o.query.kind == kind]
         yield f"bins or tables ({kind})", asked

@@ -56,7 +56,7 @@ def fitted(
     The classes `trained` will learn more, each by as many features as its steps can
     show.
     """
-    if measured.pairs:
+    if measured.has_pairs.any():
         return InitialMixture(measured, seed, device, trained)
     loadings = fit_factors(measured)
     # Where training starts if nothing is known: gradients depend on each factor.
@@ -126,7 +126,7 @@ class InitialMixture:
             measured.shares[position],
             measured.planned_stds[position],
             measured.pairs[position],
-            measured.triples.get(position),
+            measured.triples[position],
             arrays=self._heads.arrays,
         )
         return MixtureTrainer(

@@ -166,7 +166,7 @@ def test_the_frame_lists_every_value_once(noisy):
 def test_they_are_a_sequence(noisy):
     assert [*noisy[2:5]] == [noisy[2], noisy[3], noisy[4]]
     assert repr(noisy) == (
-        "<Measurements: 4 of marginals, 2 of pairs, 2 of triples, 2 of moments>"
+        "<Measurements: 4 of marginals, 1 of pairs, 2 of triples, 2 of moments>"
     )
     assert Measurements(noisy.metadata).to_frame()["columns"].eq("").all()
 
@@ -175,10 +175,10 @@ def test_each_is_one_line_of_the_ledger(noisy):
     """With the noise of the line; one that is no answer shows, or is cheaper."""
     report = noisy.report
     lines = {(e.name, e.scope): e for e in report.entries}
-    for own in noisy:
-        line = lines[own.query.name, f"class {own.scope}"]
-        assert own.mu == pytest.approx(line.mu_total)
-        assert own.noise_std == pytest.approx(line.noise_std * own.query.unit)
+    for own, scope in ((own, scope) for own in noisy for scope in own.scopes):
+        line, answer = lines[own.query.name, f"class {scope}"], own.of(scope)
+        assert answer.mu == pytest.approx(line.mu_total)
+        assert answer.noise_std == pytest.approx(line.noise_std * own.query.unit)
         assert own.query.sensitivity <= line.sensitivity
     fewer = Measurements(noisy.metadata, noisy[:-1], noisy.planned_stds, noisy.cells)
     cheaper = [replace(own, mu=own.mu / 2) for own in noisy]
@@ -259,12 +259,14 @@ DAMAGE = {
     "no bin of missing values": changed("bins", NAMES, "n_bins", to=4),
     "bins of other columns": lambda own: own | {"bins": own["bins"][::-1]},
     "a query of no kind": changed("released", 0, "query", to="marginal"),
-    "a class too far": changed("released", 0, "class", to=2),
+    "a class too far": changed("released", 0, "of", to=[2]),
+    "classes the other way round": changed("released", 4, "of", to=[1, 0]),
+    "moments of another class": changed("released", -1, "position", to=0),
     "another shape": changed("released", -1, "values", "shape", to=[3, 5]),
     "another type": changed("released", -1, "values", "dtype", to="O"),
     "numbers that are none": changed("released", -1, "values", "data", to="/" * 160),
-    "noise below none": changed("released", -1, "noise_std", to=-1.0),
-    "a mu below none": changed("released", -1, "mu", to=-1.0),
+    "noise below none": changed("released", -1, "std", to=[-1.0]),
+    "a mu below none": changed("released", -1, "mu", to=[-1.0]),
     "noise of one class": changed("planned_stds", to=[1.0]),
     "rounds of one class": lambda own: own | {"released": own["released"][:1]},
     "counts of other columns": changed("released", 2, "columns", to=[*range(6)][::-1]),

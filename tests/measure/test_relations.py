@@ -202,9 +202,9 @@ def test_cells_serve_a_relation_that_is_found_the_other_way_round():
             query = replace(query, sets=query.sets[:, ::-1].copy(), possible=possible)
             tables = [
                 np.append(table.T[table.T == table.T], 0.0)
-                for table in own.query.tables(own.values)
+                for table in own.query.tables(own.values[0])
             ]
-            own = replace(own, query=query, values=np.concatenate(tables))
+            own = replace(own, query=query, values=np.concatenate(tables)[None])
         if own.query.kind != "ranks":
             turned.append(own)
     parts = known.planned_stds, known.cells
@@ -264,9 +264,9 @@ def test_rare_categories_in_one_bin_do_not_hide_a_relation(rare, determined, str
     table = np.concatenate([codes * (1 - rare) / 12, np.full((1, 3), rare / 3)])
     counts = np.zeros((16, 16), np.float32)
     counts[:13, 13:] = 10_000 * table
-    pairs = np.array([[0, 1]])
-    tables = PairTables(counts, counts > -1, 1e-3, 10_000.0, pairs)
+    asked = np.array([[False, True], [False, False]])
+    each = counts[None], asked[None], np.array([1e-3]), np.array([10_000.0])
     shares = np.concatenate([table.sum(axis=1), table.sum(axis=0)])[None]
-    found = find_relations({0: tables}, shares, np.array([0, 13, 16]), [12, -1])
+    found = find_relations(PairTables(*each), shares, np.array([0, 13, 16]), [12, -1])
     assert [one.strong for one in found.each] == [strong] * len(found.each)
     assert found.each or not determined
