@@ -126,10 +126,10 @@ class AIMSynthesizer(GeneratedSynthesizer):
                 )
                 answer = measure_query(
                     Pairs(bins, pair),
-                    of_class,
+                    [of_class],
                     accountant,
-                    mu=plan.pairs.mu / math.sqrt(plan.n_tables),
-                    scope=scope,
+                    mus=[plan.pairs.mu / math.sqrt(plan.n_tables)],
+                    scopes=[scope],
                 )
                 measured = measured.and_more(answer)
             model = self._fit_generator(measured, seed)

@@ -249,10 +249,6 @@ class TableBins:
                 codes[chunk, k] = bins.encode(uniforms[j], of_rows[j])
         return codes
 
-    def named(self, domains: Sequence[ColumnDomain]) -> list[tuple[Bin, ...]]:
-        """Return the bins of each column in words."""
-        return [*map(ColumnBins.named, self.columns, domains)]
-
     def ranks(self, marginals: list[MarginalTransform]) -> Floats:
         """Return the ranks where each bin begins and ends in a class, (2, D)."""
         return np.concatenate([*map(ColumnBins.ranks, self.columns, marginals)], axis=1)

@@ -402,10 +402,10 @@ def measure_marginals(
 
     def ask_class(c: int, query: Marginals, mu: float) -> Measurement:
         """Release an answer of a class, with its number of rows if one is declared."""
-        if classes.noise_stds[c] == 0:
+        if classes.noise_std[c] == 0:
             spread = sum(1.0 - 1.0 / max(n, 1) for n in query.n_cells)
             query = replace(query, size_weight=math.sqrt(SMALL_SHARE * spread))
-        released.append(ask.release(query, mu, c))
+        released.append(ask.release(query, [mu], [c]))
         return released[-1]
 
     if not mus.any():

@@ -78,10 +78,10 @@ def measure(
             groups = known.bins.groups(known.shares[c], plan.n_groups)
             query: Query = Triples(known.bins, groups, plan.n_groups)
             mu = math.hypot(plan.triples.mu, spare)
-            known = known.and_more(ask.release(query, mu, c))
+            known = known.and_more(ask.release(query, [mu], [c]))
         if plan.moments.mu:
             query = Moments.of(known.model, c, float(known.sizes[c]))
-            known = known.and_more(ask.release(query, plan.moments.mu, c))
+            known = known.and_more(ask.release(query, [plan.moments.mu], [c]))
     return known
 
 
@@ -146,11 +146,11 @@ def _two_columns(
     joined = joined_classes(mus > 0, ask.classes)
     positions = np.flatnonzero(joined).tolist()
     query, together = _choose_pairs(*given, positions), plans[positions[0]].together
-    answers = [ask.release(query, together.mu, *positions)] if together.mu else []
-    answers.append(ask.release_each(query, {c: float(mus[c]) for c in positions}))
+    answers = [ask.release(query, [together.mu], positions)] if together.mu else []
+    answers.append(ask.release(query, mus[joined].tolist(), *([c] for c in positions)))
     for c in np.flatnonzero(~joined & (mus > 0)).tolist():  # rows without a label
         chosen = _choose_pairs(*given, [c])
-        answers.append(ask.release(chosen, plans[c].pairs.mu, c))
+        answers.append(ask.release(chosen, [plans[c].pairs.mu], [c]))
     return known.and_more(*answers)
 
 
@@ -233,7 +233,7 @@ def _related_columns(
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
     of_cells, of_ranks = mus_of_relations(mu, len(domains))
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
-    known = known.and_more(ask.release(cells, of_cells, *joined))
+    known = known.and_more(ask.release(cells, [of_cells], joined))
     if len(domains) == 2:  # there is no third column
         return known
     # In a wide table only third columns that share most information with the child.
@@ -245,7 +245,7 @@ def _related_columns(
         sets += [(one.parent, one.child, j) for j in sorted(third)]
         groups += [one.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
-    return known.and_more(ask.release(ranks, of_ranks, *joined))
+    return known.and_more(ask.release(ranks, [of_ranks], joined))
 
 
 def _again(
@@ -261,8 +261,10 @@ def _again(
         if isinstance(query, Moments):
             (c,) = own
             query = Moments.of(known.model, c, float(known.sizes[c]))
-        mus = {}
-        for c, scope in zip(own or joined[:1].tolist(), answer.scopes, strict=True):
+        asked = [[c] for c in own] or [joined.tolist()]
+        alike = [o.scopes for o in design if o.query.kind == query.kind]
+        mus = []
+        for (c, *_), scope in zip(asked, answer.scopes, strict=True):
             plan = plans[c]
             of_cells, of_ranks = mus_of_relations(plan.relations.mu, n_columns)
             mu = {
@@ -272,10 +274,6 @@ def _again(
                 "cells": of_cells,
                 "ranks": of_ranks,
             }[query.kind]
-            alike = [o for o in design if o.query.kind == query.kind]
-            mus[c] = mu / math.sqrt(sum(scope in o.scopes for o in alike))
-        if own:
-            answers.append(ask.release_each(query, mus))
-        else:
-            answers.append(ask.release(query, *mus.values(), *joined.tolist()))
+            mus.append(mu / math.sqrt(sum(scope in scopes for scopes in alike)))
+        answers.append(ask.release(query, mus, *asked))
     return known.and_more(*answers)

@@ -81,7 +81,6 @@ from skdpsynth.utils import (
 from skdpsynth.utils.arrays import Bools, Floats
 
 _FORMAT = "skdpsynth measurements 2"  # 1 was of no release
-_STDS = ("noise_std", "unlabelled_std")  # of numbers of rows, as in `Classes`
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,9 +195,8 @@ class Measurements:
         require(self.has_pairs.any() or not of_bins, "tables of no pairs")
         for answer in self._of_kind(Cells, Ranks):
             answer.query.finer.check(domains, self.bins)
-        require(self.together is None or self.joined.sum() > 1, "classes")
-        if of_pairs:
-            _ = self.pairs  # of equal noise, and each pair once
+        alone = not of_pairs or self.together is None
+        require(alone or self.joined.sum() > 1, "classes")
 
     def and_more(self, *more: Measurement) -> Measurements:
         """Return these and others; for synthesizers.
@@ -259,7 +257,7 @@ class Measurements:
         classes, columns = self.metadata.classes, self.metadata.columns
         labels = {scope: scope for scope in (*classes.scopes, None)}
         labels[UNLABELLED] = UNLABELLED.value
-        known = zip(classes.scopes, classes.counts, classes.noise_stds, strict=True)
+        known = zip(classes.scopes, classes.counts, classes.noise_std, strict=True)
         listed = [
             Table((), (), np.array(count), std, labels[scope])
             for scope, count, std in known
@@ -317,7 +315,7 @@ class Measurements:
             "report": report.to_dict(),
             "table": metadata_to_state(self.metadata),
             "counts": encoded(classes.counts),
-            "noise": {name: float(getattr(classes, name)) for name in _STDS},
+            "noise": classes.noise_std.tolist(),
             "planned_stds": self.planned_stds.tolist(),
             "cells": encoded(self.cells),
             "bins": _bins_to_json(self.bins) if self.has_pairs.any() else None,
@@ -377,9 +375,8 @@ class Measurements:
     def _from_json(cls, document: Mapping[str, Any]) -> Self:
         require(document["format"] == _FORMAT, "another format")
         schema = TableSchema.from_dict(document["schema"])
-        noise = {name: document["noise"][name] for name in _STDS}
-        counts = decoded(document["counts"])
-        metadata = metadata_from_state(document["table"], schema, counts, **noise)
+        given = decoded(document["counts"]), document["noise"]
+        metadata = metadata_from_state(document["table"], schema, *given)
         shared: dict[str, Any] = {"domains": metadata.domains, "model": None}
         if document["bins"] is not None:
             shared["bins"] = _bins_from_json(document["bins"], metadata.domains)
@@ -543,19 +540,22 @@ class Measurements:
         return joined_classes(self.has_pairs, self.metadata.classes)
 
     @cached_property
-    def pairs(self) -> PairTables:
-        """Tables of two columns of each class, of all answers."""
-        classes, every = self.metadata.classes, self._of_kind(Pairs)
-        own = [answer for answer in every if self.places(answer)]
-        return PairTables.of(own, self.bins, classes.scopes, classes.counts)
+    def _pairs(self) -> PairTables:
+        """Tables of two columns of each class, and last of the joined ones together."""
+        classes = self.metadata.classes
+        n_rows = np.append(classes.counts, classes.counts[self.joined].sum())
+        scopes = *classes.scopes, None
+        return PairTables.of(self._of_kind(Pairs), self.bins, scopes, n_rows)
 
     @cached_property
+    def pairs(self) -> PairTables:
+        """Tables of two columns of each class, of all answers."""
+        return self._pairs[:-1]
+
+    @property
     def together(self) -> PairTables | None:
-        """Tables of two columns of the classes that have some, all together."""
-        classes, every = self.metadata.classes, self._of_kind(Pairs)
-        own = [answer for answer in every if not self.places(answer)]
-        n_rows = classes.counts[self.joined].sum(keepdims=True)
-        return PairTables.of(own, self.bins, [None], n_rows)[0] if own else None
+        """Tables of two columns of the joined classes, all together."""
+        return self._pairs[-1] if self._pairs.has[-1] else None
 
     @property
     def corrected(self) -> Self:

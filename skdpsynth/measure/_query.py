@@ -190,20 +190,23 @@ class Measurement:
 
 def measure_query(
     query: Query,
-    rows: Parts,
+    rows: Sequence[Parts],
     accountant: PrivacyAccountant,
     *,
-    mu: float,
-    scope: Hashable,
+    mus: Sequence[float],
+    scopes: Sequence[Hashable],
 ) -> Measurement:
-    """Release the answer to a query, charged to the rows of `scope`."""
-    reservation = accountant.reserve_gaussian(
-        query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
-    )
-    values = query.release(rows.map(query.codes), reservation)
-    noise_std = np.array([reservation.noise_std * query.unit])
-    mu_of_unit = np.array([mu * reservation.rows_per_unit])
-    return Measurement(query, values[None], noise_std, mu_of_unit, (scope,))
+    """Release the answers to a query of the `rows` of each scope, charged to these."""
+    values, stds = [], []
+    for part, mu, scope in zip(rows, mus, scopes, strict=True):
+        line = accountant.reserve_gaussian(
+            query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
+        )
+        values.append(query.release(part.map(query.codes), line))
+        stds.append(line.noise_std * query.unit)
+    of_units = np.array(mus, dtype=np.float64) * accountant.rows_per_unit
+    given = np.array(values), np.array(stds), of_units, tuple(scopes)
+    return Measurement(query, *given)
 
 
 class Ask(NamedTuple):
@@ -219,20 +222,12 @@ class Ask(NamedTuple):
         rows = self.rows.parts_of_class(*(codes[c] for c in positions))
         return rows, scopes[positions[0]] if len(positions) == 1 else None
 
-    def release(self, query: Query, mu: float, *positions: int) -> Measurement:
-        """Release the answer of a class, or of several together, charged to all."""
-        rows, scope = self.of(*positions)
-        return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
-
-    def release_each(self, query: Query, mus: Mapping[int, float]) -> Measurement:
-        """Release the answer of each class that has a mu, by position of the class."""
-        each = [self.release(query, mu, c) for c, mu in mus.items()]
-        values, stds, of_ledger = (
-            np.concatenate([getattr(answer, name) for answer in each])
-            for name in ("values", "noise_std", "mu")
-        )
-        scopes = tuple(answer.scopes[0] for answer in each)
-        return Measurement(query, values, stds, of_ledger, scopes)
+    def release(
+        self, query: Query, mus: Sequence[float], *asked: Sequence[int]
+    ) -> Measurement:
+        """Release an answer of some classes together for each mu, mostly of one."""
+        rows, scopes = zip(*(self.of(*positions) for positions in asked), strict=True)
+        return measure_query(query, rows, self.accountant, mus=mus, scopes=scopes)
 
 
 # --- One column -------------------------------------------------------------------
@@ -364,7 +359,7 @@ class Tables(Query):
 
     def described(self, metadata: Metadata) -> list[tuple[Bin, ...]]:
         """Return the bins of each column of the table, with names."""
-        return self.bins.named(metadata.domains)
+        return [*map(ColumnBins.named, self.bins.columns, metadata.domains)]
 
     def describe(
         self, answer: Measurement, metadata: Metadata, size: float
@@ -461,7 +456,7 @@ class Triples(Tables):
 
     def described(self, metadata: Metadata) -> list[tuple[Bin, ...]]:
         parts = np.split(self.groups, self.bins.starts[1:-1])
-        both = zip(parts, self.bins.named(metadata.domains), strict=True)
+        both = zip(parts, super().described(metadata), strict=True)
         return [
             tuple(Bin.union(bins, of_bin == group) for group in range(self.n_groups))
             for of_bin, bins in both

@@ -80,7 +80,7 @@ class PairTables:
         counts, asked = map(np.zeros, shapes, (np.float32, bool))
         return cls(counts, asked, np.ones(n_rows.shape), n_rows)
 
-    def __getitem__(self, place: int | Bools) -> PairTables:
+    def __getitem__(self, place: int | slice | Bools) -> PairTables:
         """Return the tables of one class, or of some."""
         return PairTables(*(array[place] for array in vars(self).values()))
 

@@ -138,18 +138,18 @@ def _sum_of_sites(sites: Sequence[Measurements]) -> Measurements:
 def _metadata_of_all(tables: Sequence[Metadata]) -> Metadata:
     """Add up the numbers of rows, and of units."""
 
-    def sums(records: Sequence[Any], counts: str, *stds: str) -> Any:  # noqa: ANN401
-        """Add up counts, and of standard deviations the variances."""
-        added = {counts: sum(getattr(record, counts) for record in records)}
-        for name in stds:
-            each = [getattr(record, name) for record in records]
-            added[name] = float(np.hypot.reduce(each))
-        return replace(records[0], **added)
+    def sums(records: Sequence[Any], counts: str) -> Any:  # noqa: ANN401
+        """Add up counts, and the variances of their noise."""
+        total = sum(getattr(record, counts) for record in records)
+        noise_std = np.hypot.reduce([record.noise_std for record in records])
+        return replace(records[0], **{counts: total, "noise_std": noise_std})
 
-    all_classes, units = [table.classes for table in tables], tables[0].units
-    classes = sums(all_classes, "counts", "noise_std", "unlabelled_std")
+    classes, units = (
+        sums([table.classes for table in tables], "counts"),
+        tables[0].units,
+    )
     if units is not None and units.sizes is not None:
-        units = sums([table.units for table in tables], "sizes", "noise_std")
+        units = sums([table.units for table in tables], "sizes")
     return replace(tables[0], classes=classes, units=units)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,7 +111,10 @@ def metadata_to_state(metadata: Metadata) -> dict[str, Any]:
 
 
 def metadata_from_state(
-    document: Mapping[str, Any], schema: TableSchema, counts: Floats, **noise: float
+    document: Mapping[str, Any],
+    schema: TableSchema,
+    counts: Floats,
+    noise: Sequence[float] | float = 0.0,
 ) -> Metadata:
     """Undo `metadata_to_state`, and check it; rules are those of `schema`.
 
@@ -123,7 +126,7 @@ def metadata_from_state(
     labels: tuple[Hashable, ...] = categories
     if categories and len(counts) > len(categories):
         labels = (*categories, UNLABELLED)
-    classes = Classes(labels, counts, **noise)
+    classes = Classes(labels, counts, noise)
     check_rules(schema, layout)
     columns = modelled_columns(layout, schema)
     for column, domain in zip(columns, domains, strict=True):

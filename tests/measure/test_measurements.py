@@ -175,7 +175,7 @@ def test_each_is_one_line_of_the_ledger(noisy):
     """With the noise of the line; one that is no answer shows, or is cheaper."""
     report = noisy.report
     lines = {(e.name, e.scope): e for e in report.entries}
-    for own, scope in ((own, scope) for own in noisy for scope in own.scopes):
+    for own, scope in [(one, scope) for one in noisy for scope in one.scopes]:
         line, answer = lines[own.query.name, f"class {scope}"], own.of(scope)
         assert answer.mu == pytest.approx(line.mu_total)
         assert answer.noise_std == pytest.approx(line.noise_std * own.query.unit)

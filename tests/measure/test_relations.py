@@ -202,7 +202,7 @@ def test_cells_serve_a_relation_that_is_found_the_other_way_round():
             query = replace(query, sets=query.sets[:, ::-1].copy(), possible=possible)
             tables = [
                 np.append(table.T[table.T == table.T], 0.0)
-                for table in own.query.tables(own.values[0])
+                for table in own.query.tables(np.ravel(own.values))
             ]
             own = replace(own, query=query, values=np.concatenate(tables)[None])
         if own.query.kind != "ranks":
