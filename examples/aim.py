@@ -145,6 +145,7 @@ def _worst_pair(rows, bins, expected, known, accountant, plan, scope):
         mu=plan.choice.mu / math.sqrt(plan.n_tables),
         sensitivity=math.sqrt(len(pairs)),
         scope=scope,
+        answer=False,
     )
     expected = np.rint(expected).astype(np.int64)
     codes = rows.map(bins.encode)

@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import FolderNotFoundError, PersistenceError
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import decode_value, encode_value
-from skdpsynth.utils import DAMAGED, MAX_BYTES, WIDTH, parse_json, require, whole_file
+from skdpsynth.utils import (
+    DAMAGED,
+    MAX_BYTES,
+    WIDTH,
+    parse_json,
+    read_by,
+    require,
+    whole_file,
+)
 
 Arrays = Mapping[str, NDArray[Any]]
 Contents = tuple[dict[str, Any], dict[str, NDArray[Any]], int]
@@ -84,8 +92,7 @@ _DAMAGED = (
     "version of skdpsynth wrote it. Save the synthesizer again, or get the file anew."
 )
 _OTHER_VERSION = (
-    f"Expected a file of format version {FORMAT_VERSION}. Got {{}}. Use the release of "
-    "skdpsynth that wrote it, or fit again."
+    f"Expected a file of format version {FORMAT_VERSION}. Got {{}}; {{}}, or fit again."
 )
 
 
@@ -120,7 +127,8 @@ def _read(path: str | os.PathLike[str]) -> Contents:
     with open(path, "rb") as file:
         size, start = os.fstat(file.fileno()).st_size, file.read(8)
         if start[:4] == b"PK\x03\x04":
-            raise PersistenceError(_OTHER_VERSION.format("a zip, as up to 0.1.1"))
+            old = read_by("0.1.1", "GPATESynthesizer.load(path).sample(1000)")
+            raise PersistenceError(_OTHER_VERSION.format("a zip", old))
         length = int.from_bytes(start, "little")
         require(length <= size, "a header that is longer than the file")
         _check_sizes(length, size, "Do not trust this file: it has too many columns")
@@ -133,7 +141,10 @@ def _read(path: str | os.PathLike[str]) -> Contents:
     version = document["format_version"]
     require(type(version) is int, "no format version")
     if version not in (FORMAT_VERSION, 2):
-        raise PersistenceError(_OTHER_VERSION.format(version))
+        name, release = document["synthesizer"], document["versions"]["skdpsynth"]
+        require(name.isidentifier(), "no name of a class")
+        other = read_by(release, f"{name}.load(path).sample(1000)")
+        raise PersistenceError(_OTHER_VERSION.format(version, other))
     arrays = load(data)  # it insists that they fill the rest of the file
     require(text == _signed(document, arrays), "another digest, or another layout")
     del document["sha256"]

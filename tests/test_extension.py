@@ -151,6 +151,23 @@ def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(noise
         Forgetful(3.0, schema=SCHEMA, n_rounds=1).fit(table(0))
 
 
+def test_a_release_beside_the_answers_is_said_to_be_none():
+    """Else the fit ends with an error, whatever the name of its line."""
+
+    class Aside(MarginalSynthesizer):
+        answer = True
+
+        def _fit(self, *given):
+            line = {"mu": np.inf, "sensitivity": 1.0, "answer": self.answer}
+            given[3].reserve_gaussian("a count", **line)
+            return super()._fit(*given)
+
+    with pytest.raises(ReservationError, match="answer=False"):
+        Aside(np.inf, order=1).fit(table(0))
+    Aside.answer = False
+    assert Aside(np.inf, order=1).fit(table(0)).measurements_
+
+
 def test_a_card_is_that_of_the_file(own, tmp_path):
     assert "AIMSynthesizer" in own.model_card().to_markdown()
     own.save(tmp_path / "own.skdp")

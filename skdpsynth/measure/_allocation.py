@@ -435,7 +435,7 @@ def _shares_of(
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """Return the shares of a class that was measured of another table; other fields."""
     of_class = {own.query.kind: own.query for own in design if label in own.scopes}
-    of_all = {own.query.kind for own in design if not design.places(own)}
+    of_all = {own.query.kind for own in design if not design._places(own)}
     shares = {
         "moments": MOMENTS_SHARES[1] * ("moments" in of_class),
         # Of every row, so first, and equal in all classes.

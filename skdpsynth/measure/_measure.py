@@ -110,6 +110,7 @@ def measure_unlabelled(
         mu=mu * math.sqrt(SMALL_SHARE),
         sensitivity=1.0,
         scope=UNLABELLED,
+        answer=False,
     )
     # They are in one place, in which they are counted.
     places = rows.parts_of_class(-1).map(place_labels, None, ())
@@ -177,7 +178,11 @@ def _choose_pairs(
     apart = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
     rows, scope = ask.of(*positions)
     line = ask.accountant.reserve_gaussian(
-        "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
+        "choice of pairs",
+        mu=mu,
+        sensitivity=math.sqrt(len(pairs)),
+        scope=scope,
+        answer=False,
     )
     expected = np.rint(apart).astype(np.int64)
     codes, sizes = rows.map(bins.encode), bins.sizes
@@ -255,7 +260,7 @@ def _again(
     n_columns, joined = len(known.metadata.domains), np.flatnonzero(design.joined)
     kinds, answers = [*QUERIES], []
     for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):
-        query, own = answer.query, design.places(answer)
+        query, own = answer.query, design._places(answer)
         if isinstance(query, Marginals):
             continue
         if isinstance(query, Moments):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -28,14 +29,8 @@ from skdpsynth.measure._bins import (
 from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes
 from skdpsynth.measure._query import (
     QUERIES,
-    Cells,
-    Marginals,
     Measurement,
-    Moments,
-    Pairs,
     Query,
-    Ranks,
-    Triples,
     decoded,
     encoded,
 )
@@ -59,7 +54,13 @@ from skdpsynth.measure._table_model import (
     metadata_from_state,
     metadata_to_state,
 )
-from skdpsynth.privacy import UNLABELLED, PrivacyReport, scope_words, unit_words
+from skdpsynth.privacy import (
+    UNLABELLED,
+    PrivacyAccountant,
+    PrivacyReport,
+    scope_words,
+    unit_words,
+)
 from skdpsynth.schema import TableSchema
 from skdpsynth.table import (
     Classes,
@@ -75,12 +76,13 @@ from skdpsynth.utils import (
     check_array,
     check_new,
     parse_json,
+    read_by,
     read_text,
     require,
 )
 from skdpsynth.utils.arrays import Bools, Floats
 
-_FORMAT = "skdpsynth measurements 2"  # 1 was of no release
+_FORMAT = "skdpsynth measurements 3"  # 1 and 2 were of no release
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +175,10 @@ class Measurements:
             require(isinstance(domains[j], NumericDomain), "cells")
             check_edges(edges)
         for answer in self:
-            query, places = answer.query, self.places(answer)
+            query, places = answer.query, self._places(answer)
             require(places == sorted(places), "classes in another order")
             query.check(domains)
-            if isinstance(query, Moments):
+            if query.kind == "moments":
                 require(places == [query.position], "second moments of another class")
         rounds = [[one.query for one in of_class] for of_class in self.rounds]
         require(all(rounds) or not any(rounds), "rounds")
@@ -184,16 +186,16 @@ class Measurements:
             require(not last.coarse and all(one.coarse for one in first), "rounds")
             require(last.columns == (*range(len(domains)),), "rounds")
             require(len(first) <= 1 and set(self.cells) == set(last.edges), "cells")
-        others = [o for o in self if not isinstance(o.query, Marginals | Pairs)]
+        others = [o for o in self if o.query.kind not in ("marginals", "pairs")]
         asked = [
             (other.query.kind, scope) for other in others for scope in other.scopes
         ]
         require(len({*asked}) == len(asked), "an answer that comes twice")
-        of_pairs = self._of_kind(Pairs)
+        of_pairs = self._of_kind("pairs")
         require(all(pairs.query.bins is self.bins for pairs in of_pairs), "other bins")
         of_bins = of_pairs or any(kind != "moments" for kind, _ in asked)
         require(self.has_pairs.any() or not of_bins, "tables of no pairs")
-        for answer in self._of_kind(Cells, Ranks):
+        for answer in self._of_kind("cells", "ranks"):
             answer.query.finer.check(domains, self.bins)
         alone = not of_pairs or self.together is None
         require(alone or self.joined.sum() > 1, "classes")
@@ -320,12 +322,13 @@ class Measurements:
             "cells": encoded(self.cells),
             "bins": _bins_to_json(self.bins) if self.has_pairs.any() else None,
             "finer": [
-                _bins_to_json(cells.query.finer.bins) for cells in self._of_kind(Cells)
+                _bins_to_json(cells.query.finer.bins)
+                for cells in self._of_kind("cells")
             ],
             "released": [
                 {
                     **answer.query.to_json(),
-                    "of": self.places(answer),
+                    "of": self._places(answer),
                     "values": encoded(answer.values),
                     "std": encoded(answer.noise_std.tolist()),
                     "mu": encoded(answer.mu.tolist()),
@@ -366,14 +369,19 @@ class Measurements:
         try:
             return cls._from_json(parse_json(read_text(path)))
         except (*DAMAGED, InvalidSchemaError) as error:
+            other = "another file, or damaged; save it again"
+            words = error if isinstance(error, PersistenceError) else other
             raise PersistenceError(
-                f"Expected a file that Measurements.save wrote. Got {name!r}"
-                ", which is another or damaged; save it again."
+                f"Expected what Measurements.save writes. Got {name!r}: {words}."
             ) from error
 
     @classmethod
     def _from_json(cls, document: Mapping[str, Any]) -> Self:
-        require(document["format"] == _FORMAT, "another format")
+        if (version := document["format"]) != _FORMAT:
+            require(re.fullmatch(r"skdpsynth measurements \d+", version), "no format")
+            _, release, *_ = re.split(r"[ ,]", document["report"]["software"])
+            sample = "MarginalSynthesizer.from_measurements(Measurements.load(path))"
+            raise PersistenceError(read_by(release, f"{sample}.sample(1000)"))
         schema = TableSchema.from_dict(document["schema"])
         given = decoded(document["counts"]), document["noise"]
         metadata = metadata_from_state(document["table"], schema, *given)
@@ -408,43 +416,26 @@ class Measurements:
             )
         return self._claim
 
-    def of_fit(self, schema: TableSchema, report: PrivacyReport) -> Self:
-        """Add what a fit has in the end; for synthesizers.
-
-        Parameters
-        ----------
-        schema : TableSchema
-            What was declared and measured of the table.
-        report : PrivacyReport
-            The claim of the fit. It charges what these answers say, and no others: its
-            other lines are choices, thresholds and steps of training.
-
-        Returns
-        -------
-        Measurements
-            These.
-
-        Raises
-        ------
-        ReservationError
-            If the report charges other answers.
-        """
-        answers = [
+    def _of_fit(
+        self, schema: TableSchema, report: PrivacyReport, accountant: PrivacyAccountant
+    ) -> Self:
+        """Add the claim of a fit, if its ledger charges these answers and no others."""
+        ours = sorted(
             (o.query.name, scope_words(scope), mu, std / o.query.unit)
             for o in self
             for scope, mu, std in zip(o.scopes, o.mu, o.noise_std, strict=True)
-        ]
-        names = {name for name, *_ in answers}
-        lines = [(e.name, e.scope, e.mu_total, e.noise_std) for e in report.entries]
-        charged = sorted(line for line in lines if line[0] in names)
-        same = len(charged) == len(answers) and all(
-            ours[:2] == theirs[:2] and np.allclose(ours[2:], theirs[2:], rtol=1e-9)
-            for ours, theirs in zip(sorted(answers), charged, strict=True)
+        )
+        lines = accountant.answers
+        charged = sorted((e.name, e.scope, e.mu_total, e.noise_std) for e in lines)
+        same = len(ours) == len(charged) and all(
+            own[:2] == line[:2] and np.allclose(own[2:], line[2:], rtol=1e-9)
+            for own, line in zip(ours, charged, strict=True)
         )
         if not same:
             raise ReservationError(
                 "The measurements of a fit are not what its ledger charges. Expected"
-                " each answer once; set `measurements_` to all that were released."
+                " each answer once; set `measurements_` to all that were released, and"
+                " reserve what is no answer with answer=False."
             )
         return self._with_claim(schema, report)
 
@@ -456,18 +447,18 @@ class Measurements:
         self._claim = replace(schema, n_rows=None, class_counts=None), report
         return self
 
-    def places(self, answer: Measurement) -> list[int]:
+    def _places(self, answer: Measurement) -> list[int]:
         """Return the positions of the classes of an answer; none if of all together."""
         scopes = self.metadata.classes.scopes
         if answer.scopes == (None,) and None not in scopes:
             return []
         return [scopes.index(scope) for scope in answer.scopes]
 
-    def _of_kind(self, *kinds: type[Query]) -> list[Measurement]:
+    def _of_kind(self, *kinds: str) -> list[Measurement]:
         """Return the answers to some kinds of queries."""
-        return [answer for answer in self if isinstance(answer.query, kinds)]
+        return [answer for answer in self if answer.query.kind in kinds]
 
-    def _by_class(self, kind: type[Query]) -> list[list[Measurement]]:
+    def _by_class(self, kind: str) -> list[list[Measurement]]:
         """Return the answers to a kind of query by class, but for those of several."""
         every = self._of_kind(kind)
         return [
@@ -475,10 +466,24 @@ class Measurements:
             for scope in self.metadata.classes.scopes
         ]
 
+    def _each(self, kind: str) -> list[Measurement | None]:
+        """Return the answer of each class to what is asked of it once, if at all."""
+        return [next(iter(answers), None) for answers in self._by_class(kind)]
+
     @property
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class."""
-        return self._by_class(Marginals)
+        return self._by_class("marginals")
+
+    @property
+    def triples(self) -> list[Measurement | None]:
+        """Tables of three columns of each class, whose groups of bins differ."""
+        return self._each("triples")
+
+    @property
+    def moments(self) -> list[Measurement | None]:
+        """Noisy covariances of normal scores of each class."""
+        return self._each("moments")
 
     @property
     def opened_cells(self) -> dict[int, Floats]:
@@ -508,7 +513,7 @@ class Measurements:
     @cached_property
     def bins(self) -> TableBins:
         """The bins of all columns, D of them, in tables of two columns."""
-        return next(pairs.query.bins for pairs in self._of_kind(Pairs))
+        return next(pairs.query.bins for pairs in self._of_kind("pairs"))
 
     @cached_property
     def model(self) -> TableModel:
@@ -532,7 +537,7 @@ class Measurements:
     @cached_property
     def has_pairs(self) -> Bools:
         """Which classes have tables of two columns of their own."""
-        return np.array([*map(bool, self._by_class(Pairs))])
+        return np.array([*map(bool, self._by_class("pairs"))])
 
     @property
     def joined(self) -> Bools:
@@ -545,7 +550,7 @@ class Measurements:
         classes = self.metadata.classes
         n_rows = np.append(classes.counts, classes.counts[self.joined].sum())
         scopes = *classes.scopes, None
-        return PairTables.of(self._of_kind(Pairs), self.bins, scopes, n_rows)
+        return PairTables.of(self._of_kind("pairs"), self.bins, scopes, n_rows)
 
     @cached_property
     def pairs(self) -> PairTables:
@@ -566,16 +571,6 @@ class Measurements:
         same.__dict__["relations"] = relations  # of the tables as they were measured
         return same
 
-    @property
-    def triples(self) -> list[Measurement | None]:
-        """Tables of three columns of each class, whose groups of bins differ."""
-        return [next(iter(answers), None) for answers in self._by_class(Triples)]
-
-    @property
-    def moments(self) -> list[Measurement | None]:
-        """Noisy covariances of normal scores of each class."""
-        return [next(iter(answers), None) for answers in self._by_class(Moments)]
-
     @cached_property
     def relations(self) -> Relations:
         """Columns that follow another one, by the tables of two columns."""
@@ -591,9 +586,9 @@ class Measurements:
         relations = find_relations(pairs[shown], of_bins[shown], *given)
         weights = self.metadata.classes.prior[self.joined]
         weights /= weights.sum()
-        for answer in self._of_kind(Cells, Ranks):
+        for answer in self._of_kind("cells", "ranks"):
             shares, complete = of_bins, with_ranks
-            if isinstance(answer.query, Cells):
+            if answer.query.kind == "cells":
                 bins, complete = answer.query.finer.bins, with_cells
                 ranks = map(bins.ranks, self.model.marginals)
                 shares = np.array([*map(bins.shares, ranks)])
@@ -619,14 +614,14 @@ def _query_from_json(data: Mapping[str, Any], shared: Mapping[str, Any]) -> Quer
     """Read a query, no larger than those of a fit; `shared` is what several share."""
     kind, n_columns = QUERIES[data["query"]], len(shared["domains"])
     fields = {name: decoded(data[name]) for name in kind.saved}
-    if kind is Marginals:
+    if kind.kind == "marginals":
         fields["columns"] = tuple(fields["columns"])
-    elif kind is Triples:
+    elif kind.kind == "triples":
         require(n_columns in TRIPLE_COLUMNS, "tables of three columns")
         require(fields["n_groups"] in range(2, FEW_NUMBERS), "groups")
-    elif kind is Cells:  # of a tree
+    elif kind.kind == "cells":  # of a tree
         require(len(fields["sets"]) < n_columns, "sets of columns")
-    elif kind is Ranks:
+    elif kind.kind == "ranks":
         require(len(fields["sets"]) <= max(MOST_TABLES, n_columns), "sets of columns")
     names = kind.__dataclass_fields__.keys() - fields.keys()  # type: ignore[attr-defined]
     return kind(**fields, **{name: shared[name] for name in names})

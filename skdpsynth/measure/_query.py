@@ -60,8 +60,10 @@ N_GROUPS = 3
 CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
-# Columns of a table, their bins, values and noise.
-Listed = tuple[Sequence[int], tuple[tuple[Bin, ...], ...], NDArray[np.floating], float]
+# Columns of each table, their bins, values and noise.
+Listed = Iterator[
+    tuple[Sequence[int], tuple[tuple[Bin, ...], ...], NDArray[np.floating], float]
+]
 
 
 class Query(ABC):
@@ -88,9 +90,7 @@ class Query(ABC):
         """Raise a ValueError unless it is a question about these columns."""
 
     @abstractmethod
-    def describe(
-        self, answer: Measurement, metadata: Metadata, size: float
-    ) -> Iterator[Listed]:
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
         """List the tables of an answer of one class, which has `size` rows."""
 
     def to_json(self) -> dict[str, Any]:
@@ -297,9 +297,7 @@ class Marginals(Query):
         counts = self.counted(answer).counts(size)
         return dict(zip(self.columns, counts, strict=True))
 
-    def describe(
-        self, answer: Measurement, metadata: Metadata, size: float
-    ) -> Iterator[Listed]:
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
         counted, (noise_std,) = self.counted(answer), answer.noise_std.tolist()
         if counted.size_std < math.inf:
             yield (), (), np.array(counted.size), counted.size_std
@@ -307,7 +305,7 @@ class Marginals(Query):
         for (j, counts), bins in every:
             # Of counts less their mean, with the mean of as many rows as are known.
             std = noise_std * math.sqrt(1.0 - 1.0 / max(len(counts), 1))
-            named = bins.named(metadata.domains[j])[: len(counts)]
+            named = bins.named(self.domains[j])[: len(counts)]
             yield (j,), (named,), counts, std
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -351,21 +349,28 @@ class Tables(Query):
     """
 
     sets: Ints  # columns of each table
+    sizes: list[int]  # cells of each, if these are listed in `codes`
     bins: TableBins  # of all columns, D of them
+
+    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
+        counts = noisy_histogram(codes, self.sizes, reservation)
+        return np.concatenate(counts).astype(float)
+
+    def split(self, values: NDArray[np.floating]) -> list[NDArray[Any]]:
+        """Return the counts of each table of the answer of a class."""
+        return np.split(values, np.cumsum(self.sizes)[:-1])
 
     @abstractmethod
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return the tables that the answer of a class is of."""
 
-    def described(self, metadata: Metadata) -> list[tuple[Bin, ...]]:
-        """Return the bins of each column of the table, with names."""
-        return [*map(ColumnBins.named, self.bins.columns, metadata.domains)]
+    def described(self, domains: Sequence[ColumnDomain]) -> list[tuple[Bin, ...]]:
+        """Return the bins of each column, with names."""
+        return [*map(ColumnBins.named, self.bins.columns, domains)]
 
-    def describe(
-        self, answer: Measurement, metadata: Metadata, size: float
-    ) -> Iterator[Listed]:
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
         del size
-        bins, (std,) = self.described(metadata), answer.noise_std.tolist()
+        bins, (std,) = self.described(table.domains), answer.noise_std.tolist()
         tables = self.tables(answer.values[0])
         for columns, counts in zip(self.sets.tolist(), tables, strict=True):
             yield columns, tuple(bins[j] for j in columns), counts, std
@@ -454,9 +459,9 @@ class Triples(Tables):
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         return [*values.astype(np.float64)]
 
-    def described(self, metadata: Metadata) -> list[tuple[Bin, ...]]:
+    def described(self, domains: Sequence[ColumnDomain]) -> list[tuple[Bin, ...]]:
         parts = np.split(self.groups, self.bins.starts[1:-1])
-        both = zip(parts, super().described(metadata), strict=True)
+        both = zip(parts, super().described(domains), strict=True)
         return [
             tuple(Bin.union(bins, of_bin == group) for group in range(self.n_groups))
             for of_bin, bins in both
@@ -472,22 +477,8 @@ class Triples(Tables):
 # --- Columns that nearly determine each other --------------------------------------
 
 
-class Histograms(Tables):
-    """Tables of `sizes` cells each."""
-
-    sizes: list[int]
-
-    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        counts = noisy_histogram(codes, self.sizes, reservation)
-        return np.concatenate(counts).astype(float)
-
-    def split(self, values: NDArray[np.floating]) -> list[NDArray[Any]]:
-        """Return the counts of each table of an answer."""
-        return np.split(values, np.cumsum(self.sizes)[:-1])
-
-
 @dataclass(eq=False)
-class Cells(Histograms):
+class Cells(Tables):
     """Finer cells of some pairs of columns, inside the pairs of bins that have rows.
 
     A row is in one cell of each table: of impossible pairs of bins in one for all.
@@ -534,7 +525,7 @@ class Cells(Histograms):
 
 
 @dataclass(eq=False)
-class Ranks(Histograms):
+class Ranks(Tables):
     """Counts by the rank of a column, given another one, and the bin of a third.
 
     This is the second tree of a vine (Bedford, Cooke 2002). The rank is among the
@@ -570,15 +561,12 @@ class Ranks(Histograms):
         """Return those of an answer, (N_GROUPS, n_bins) each."""
         return [counts.reshape(N_GROUPS, -1) for counts in self.split(values)]
 
-    def describe(
-        self, answer: Measurement, metadata: Metadata, size: float
-    ) -> Iterator[Listed]:
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
         ends = [*pairwise(np.linspace(0, 1, N_GROUPS + 1).tolist())]
-        for (given, *pair), (_, _, third), counts, std in super().describe(
-            answer, metadata, size
-        ):
-            name = metadata.columns[given].name
-            ranks = tuple(Bin("rank", between, (name,)) for between in ends)
+        every = super().describe(answer, table, size)
+        for (given, *pair), (_, _, third), counts, std in every:
+            given_name = (table.columns[given].name,)
+            ranks = tuple(Bin("rank", between, given_name) for between in ends)
             yield pair, (ranks, third), counts, std
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -627,14 +615,12 @@ class Moments(Query):
         means, _, _ = self.model.score_moments(self.position)
         return noisy_second_moments(codes, means, self.step, reservation) / self.n_rows
 
-    def describe(
-        self, answer: Measurement, metadata: Metadata, size: float
-    ) -> Iterator[Listed]:
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
         del size
         values = np.full((self.n_columns,) * 2, np.nan)
         above = np.triu_indices(self.n_columns, 1)
         values[above] = values.T[above] = answer.values[0]
-        yield range(len(metadata.columns)), (), values, float(answer.noise_std[0])
+        yield range(self.n_columns), (), values, float(answer.noise_std[0])
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         require(self.n_columns == len(domains) > 1, "columns")

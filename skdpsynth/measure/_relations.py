@@ -23,7 +23,6 @@ from scipy.sparse.csgraph import (
 from skdpsynth.measure._bins import FinerBins, TableBins
 from skdpsynth.measure._query import N_GROUPS, Measurement
 from skdpsynth.measure._shares import LIKELY, LITTLE, MOST_TABLES, SMALLEST, SURE, TINY
-from skdpsynth.privacy.statistics import measured_cells
 from skdpsynth.utils import ROUNDING, check_array, require
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 
@@ -63,7 +62,7 @@ class PairTables:
                 made.asked[place], made.noise_std[c] = True, std
         for c in np.flatnonzero(made.has).tolist():
             pairs = made[c].pairs
-            values = made.counts[c, measured_cells(bins.sizes, pairs)]
+            values = made.counts[c, made[c].measured(bins.sizes)]
             # Every table counts all rows of the class: a number that was declared for
             # another table, such as the whole of which this is a fold, must not spoil
             # the fit.
@@ -93,6 +92,10 @@ class PairTables:
     def pairs(self) -> Ints:
         """The pairs of columns i < j of one class, (n_pairs, 2)."""
         return np.argwhere(self.asked)
+
+    def measured(self, sizes: Ints | Sequence[int]) -> Bools:
+        """Return which pairs of bins of one class are in its tables, (D, D)."""
+        return np.repeat(np.repeat(self.asked, sizes, axis=0), sizes, axis=1)
 
     def share_of_planned(self) -> float:
         """Return the share of the planned tables of one class that was measured."""

@@ -159,7 +159,7 @@ def _last_round(site: Measurements) -> list[Measurement]:
     By kind and class; of several to one kind of query in their order.
     """
     last = [own for own in site if not getattr(own.query, "coarse", False)]
-    return sorted(last, key=lambda o: ([*QUERIES].index(o.query.kind), site.places(o)))
+    return sorted(last, key=lambda o: ([*QUERIES].index(o.query.kind), site._places(o)))
 
 
 def _sum(answers: tuple[Measurement, ...]) -> Measurement:

@@ -35,15 +35,14 @@ LEAST_FACTORS = 4  # of a generator, where training starts
 
 def fit_factors(measured: Measurements) -> Floats:
     """Find loadings (n_classes, n_columns, n_factors), 0 where nothing was measured."""
-    scores = measured.model
-    factors = {}
-    for c, answer in enumerate(measured.moments):
+    scores, answers, factors = measured.model, measured.moments, {}
+    for c, answer in enumerate(answers):
         if answer is not None:
-            _, stds, slopes = scores.score_moments(c)
-            given = answer.values[0], float(answer.noise_std[0]), stds, slopes
-            factors[c] = factors_above_noise(*given)
+            (values,), (std,) = answer.values, answer.noise_std.tolist()
+            _, *own = scores.score_moments(c)
+            factors[c] = factors_above_noise(values, std, *own)
     most = max([LEAST_FACTORS, *(of_class.shape[1] for of_class in factors.values())])
-    loadings = np.zeros((len(measured.moments), len(scores.metadata.columns), most))
+    loadings = np.zeros((len(answers), len(scores.metadata.columns), most))
     for c, of_class in factors.items():
         loadings[c, :, : of_class.shape[1]] = of_class
     return loadings

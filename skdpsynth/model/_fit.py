@@ -30,7 +30,6 @@ from skdpsynth.measure import (
 )
 from skdpsynth.model._factors import lenders
 from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator
-from skdpsynth.privacy.statistics import measured_cells
 from skdpsynth.utils.arrays import Floats, Ints
 
 Array = Any  # of NumPy, or a tensor
@@ -188,7 +187,7 @@ class ReleasedClass:
         self.shares = arrays.take(shares)
         self._per_share = float(n_rows / max(doubt * share_std, LEAST_NOISE))
         noise_std = max(noise_std, LEAST_NOISE)
-        measured = measured_cells(np.diff(starts).tolist(), pairs.pairs)
+        measured = pairs.measured(np.diff(starts))
         self._per_cell = arrays.take(measured * (n_rows / noise_std))
         self._counts = arrays.take(pairs.counts / noise_std)
         # By second column: of cells of triples the scale and the shares, by the groups

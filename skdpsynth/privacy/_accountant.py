@@ -64,7 +64,7 @@ class Reservation:
     the sigma or scale of the noise in the same units, or 0; and `delta`, which is
     charged beside the curve of mu. `sampling_rate` is the probability that a row is in
     a release, `n_teachers` the number of those that vote, and `rows_per_unit` the rows
-    of one unit of privacy, at most.
+    of one unit of privacy, at most. `answer` says whether it is of `measurements_`.
 
     Parameters
     ----------
@@ -100,6 +100,7 @@ class Reservation:
     kind: Kind = "gaussian"
     sampling_rate: float = 1.0
     n_teachers: int = 0
+    answer: bool = False
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         msg = "A Reservation cannot be constructed. Ask PrivacyAccountant for one."
@@ -323,6 +324,7 @@ class PrivacyAccountant:
         count: int = 1,
         scope: Hashable | None = None,
         delta: float = 0.0,
+        answer: bool = True,
     ) -> Reservation:
         """Set aside a part of the budget for Gaussian releases.
 
@@ -342,6 +344,9 @@ class PrivacyAccountant:
         delta : float, default=0.0
             Delta of one release beside the Gaussian curve, taken out of
             `discovery_delta`.
+        answer : bool, default=True
+            Whether `measurements_` must have what is released: not so choices, numbers
+            of rows, steps of training, and discovery, which ends with `limit_scopes`.
 
         Returns
         -------
@@ -359,7 +364,8 @@ class PrivacyAccountant:
         """
         # The one place that turns this charge into noise; so for the others below.
         noise_std = partial(grid_noise_std, mu, sensitivity)
-        return self._reserve(noise_std, name, scope, mu, sensitivity, count, delta)
+        line = name, scope, mu, sensitivity, count, delta
+        return self._reserve(noise_std, *line, answer=answer)
 
     def reserve_sampled_gaussian(
         self,
@@ -466,6 +472,8 @@ class PrivacyAccountant:
         kind: Kind = "gaussian",
         sampling_rate: float = 1.0,
         n_teachers: int = 0,
+        *,
+        answer: bool = False,
     ) -> Reservation:
         """Charge, or refuse and change nothing."""
         count = operator.index(count)
@@ -506,6 +514,7 @@ class PrivacyAccountant:
             "kind": kind,
             "sampling_rate": sampling_rate,
             "n_teachers": n_teachers,
+            "answer": answer and self._scopes is not None,
         }
         mu_squared, delta = count * mu * mu, count * delta
         with self._lock:
@@ -645,6 +654,11 @@ class PrivacyAccountant:
             software=f"skdpsynth {package}, OpenDP {version('opendp')}",
             **unit_words(self._unit, self._rows_per_unit),
         )
+
+    @property
+    def answers(self) -> list[ReportEntry]:
+        """The lines that `measurements_` must have the answers of."""
+        return [self._reported(*line) for line in self._used.items() if line[0].answer]
 
     def _reported(self, line: Reservation, used: int) -> ReportEntry:
         """Return the line of the report, which is of a unit."""

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skdpsynth import __version__
 from skdpsynth.exceptions import PersistenceError, ReservationError
 from skdpsynth.measure import Allocation, Discovery, Measurements, Spend, measure
 
@@ -74,8 +75,17 @@ def measured(epsilon=math.inf):
         Allocation(scope, 1e5, n_bins=9, n_groups=4, n_tables=1, **spends)
         for scope in metadata.classes.scopes
     ]
+    accountant.limit_scopes(metadata.classes.scopes)
     found = measure(rows, metadata, plans, accountant)
-    return found.of_fit(metadata.schema(SCHEMA), accountant.report())
+    found._of_fit(metadata.schema(SCHEMA), accountant.report(), accountant)
+    for others in (
+        found[:-1],
+        [replace(own, noise_std=own.noise_std + 1) for own in found],
+    ):
+        parts = metadata, others, found.planned_stds, found.cells
+        with pytest.raises(ReservationError, match="what its ledger charges"):
+            Measurements(*parts)._of_fit(*found.claim, accountant)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +182,7 @@ def test_they_are_a_sequence(noisy):
 
 
 def test_each_is_one_line_of_the_ledger(noisy):
-    """With the noise of the line; one that is no answer shows, or is cheaper."""
+    """With the noise of the line."""
     report = noisy.report
     lines = {(e.name, e.scope): e for e in report.entries}
     for own, scope in [(one, scope) for one in noisy for scope in one.scopes]:
@@ -180,12 +190,6 @@ def test_each_is_one_line_of_the_ledger(noisy):
         assert answer.mu == pytest.approx(line.mu_total)
         assert answer.noise_std == pytest.approx(line.noise_std * own.query.unit)
         assert own.query.sensitivity <= line.sensitivity
-    fewer = Measurements(noisy.metadata, noisy[:-1], noisy.planned_stds, noisy.cells)
-    cheaper = [replace(own, mu=own.mu / 2) for own in noisy]
-    cheaper = Measurements(noisy.metadata, cheaper, noisy.planned_stds, noisy.cells)
-    for others in (fewer, cheaper):
-        with pytest.raises(ReservationError, match="what its ledger charges"):
-            others.of_fit(noisy.schema, report)
 
 
 @pytest.mark.parametrize(
@@ -247,6 +251,14 @@ def changed_array(*keys, by):
         return document
 
     return change
+
+
+def test_a_file_of_another_version_is_refused_with_what_reads_it(document, tmp_path):
+    (path := tmp_path / "old.json").write_text(document.replace("ments 3", "ments 2"))
+    with pytest.raises(
+        PersistenceError, match=rf"skdpsynth=={__version__}`, and there"
+    ):
+        Measurements.load(path)
 
 
 NAMES = 5  # the column of four names, and of missing ones

@@ -75,13 +75,13 @@ def test_another_format_is_named_with_the_remedy(saved, refused):
     old = BytesIO()
     with zipfile.ZipFile(old, "w") as archive:
         archive.writestr("synthesizer.json", json.dumps(files.facts_of(saved[1])))
-    remedy = "Use the release of skdpsynth that wrote it, or fit again"
-    refused(
-        old.getvalue(), match=rf"version 3\. Got a zip, as up to 0\.1\.1\. {remedy}"
-    )
+    remedy = r"wrote it: run `pip install skdpsynth=={0}`, and there `{1}\.load\("
+    old_remedy = remedy.format(r"0\.1\.1", "GPATESynthesizer")
+    refused(old.getvalue(), match=rf"version 3\. Got a zip; skdpsynth .* {old_remedy}")
     newer = files.facts_of(saved[1]) | {"format_version": 4}
     data = files.with_parts(saved[1], newer)
-    refused(data, match=rf"version 3\. Got 4\. {remedy}")
+    own = remedy.format(newer["versions"]["skdpsynth"], newer["synthesizer"])
+    refused(data, match=rf"version 3\. Got 4; skdpsynth .* {own}")
 
 
 def bombs(data: bytes):
