@@ -17,13 +17,13 @@ import numpy as np
 
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.extension import (
+    Ask,
     GeneratedSynthesizer,
     Pairs,
     Spend,
     allocate_measurements,
     choose_table_bins,
     measure,
-    measure_query,
     noisy_pair_distances,
 )
 
@@ -113,34 +113,27 @@ class AIMSynthesizer(GeneratedSynthesizer):
         model = self._fit_generator(measured, seed)
         bins, shares = choose_table_bins(measured, plans)
         expected = [np.outer(own, own) for own in shares]  # of independent columns
+        ask = Ask(rows, metadata.classes, accountant)
         for n in range(max(plan.n_tables for plan in plans)):
             for c, plan in enumerate(plans):
                 if not plan.n_tables:
                     continue
-                of_class = rows.parts_of_class(metadata.classes.codes[c])
-                scope = metadata.classes.scopes[c]
                 counts = measured.sizes[c] * expected[c]
                 known = measured.pairs[c].pairs if n else []
-                pair = _worst_pair(
-                    of_class, bins, counts, known, accountant, plan, scope
-                )
-                answer = measure_query(
-                    Pairs(bins, pair),
-                    [of_class],
-                    accountant,
-                    mus=[plan.pairs.mu / math.sqrt(plan.n_tables)],
-                    scopes=[scope],
-                )
+                pair = _worst_pair(ask, c, bins, counts, known, plan)
+                mu = plan.pairs.mu / math.sqrt(plan.n_tables)
+                answer = ask.release(Pairs(bins, pair), [mu], [c])
                 measured = measured.and_more(answer)
             model = self._fit_generator(measured, seed)
             expected = [own.pair_shares() for own in self.generator_.mixtures]
         return model
 
 
-def _worst_pair(rows, bins, expected, known, accountant, plan, scope):
+def _worst_pair(ask, c, bins, expected, known, plan):
     """Choose the pair of columns whose table a model explains worst, beyond noise."""
     pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
-    line = accountant.reserve_gaussian(
+    rows, scope = ask.of(c)
+    line = ask.accountant.reserve_gaussian(
         "choice of a pair",
         mu=plan.choice.mu / math.sqrt(plan.n_tables),
         sensitivity=math.sqrt(len(pairs)),

@@ -11,6 +11,7 @@ may change between minor versions, which the changelog says.
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import (
     Allocation,
+    Ask,
     Measurement,
     Pairs,
     Spend,
@@ -18,13 +19,13 @@ from skdpsynth.measure import (
     allocate_measurements,
     choose_table_bins,
     measure,
-    measure_query,
 )
 from skdpsynth.privacy.statistics import noisy_pair_distances
 from skdpsynth.synthesizers import GeneratedSynthesizer
 
 __all__ = [
     "Allocation",
+    "Ask",
     "BaseSynthesizer",
     "GeneratedSynthesizer",
     "Measurement",
@@ -34,6 +35,5 @@ __all__ = [
     "allocate_measurements",
     "choose_table_bins",
     "measure",
-    "measure_query",
     "noisy_pair_distances",
 ]

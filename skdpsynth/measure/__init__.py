@@ -29,9 +29,9 @@ from skdpsynth.measure._plan import (
     weak_claims as weak_claims,
 )
 from skdpsynth.measure._query import (
+    Ask as Ask,
     Measurement as Measurement,
     Pairs as Pairs,
-    measure_query as measure_query,
 )
 from skdpsynth.measure._relations import PairTables as PairTables, Relation as Relation
 from skdpsynth.measure._shares import (

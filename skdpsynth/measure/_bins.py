@@ -87,8 +87,7 @@ class Bin(NamedTuple):
         kind: Kind = "interval" if ends else "categories"
         if also and not (ends or categories):
             kind = also.pop(0)
-        limits = (ends[0], ends[-1]) if ends else None
-        return Bin(kind, limits, categories, tuple(also))
+        return Bin(kind, (ends[0], ends[-1]) if ends else None, categories, (*also,))
 
 
 @dataclass(frozen=True)

@@ -159,8 +159,7 @@ def estimate(
         masses.append(fit_densities(of_class, grids, rows, spiked=spiked))
     of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
     last = [
-        own[-1].query.counts(own[-1], size)
-        for own, size in zip(rounds, sizes, strict=True)
+        own.query.counts(own, n) for (*_, own), n in zip(rounds, sizes, strict=True)
     ]
     columns = []
     for j, domain in enumerate(domains):

@@ -19,7 +19,7 @@ from skdpsynth.measure._allocation import (
 )
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
 from skdpsynth.measure._marginals import measure_marginals
-from skdpsynth.measure._measurements import Measurements, joined_classes
+from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._query import (
     QUERIES,
     Ask,
@@ -144,7 +144,7 @@ def _two_columns(
     """Measure tables of two columns: of several classes together, then of each."""
     given = known, plans, ask, *choose_table_bins(known, plans)
     mus = np.array([plan.pairs.mu for plan in plans])
-    joined = joined_classes(mus > 0, ask.classes)
+    joined = ask.classes.joined(mus > 0)
     positions = np.flatnonzero(joined).tolist()
     query, together = _choose_pairs(*given, positions), plans[positions[0]].together
     answers = [ask.release(query, [together.mu], positions)] if together.mu else []

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -27,13 +25,7 @@ from skdpsynth.measure._bins import (
     in_order,
 )
 from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes
-from skdpsynth.measure._query import (
-    QUERIES,
-    Measurement,
-    Query,
-    decoded,
-    encoded,
-)
+from skdpsynth.measure._query import QUERIES, Measurement, Query, decoded, encoded
 from skdpsynth.measure._relations import (
     PairTables,
     Relations,
@@ -62,13 +54,7 @@ from skdpsynth.privacy import (
     unit_words,
 )
 from skdpsynth.schema import TableSchema
-from skdpsynth.table import (
-    Classes,
-    ColumnDomain,
-    MarginalTransform,
-    Metadata,
-    NumericDomain,
-)
+from skdpsynth.table import ColumnDomain, MarginalTransform, Metadata, NumericDomain
 from skdpsynth.utils import (
     DAMAGED,
     FEW_NUMBERS,
@@ -76,13 +62,16 @@ from skdpsynth.utils import (
     check_array,
     check_new,
     parse_json,
-    read_by,
     read_text,
     require,
 )
 from skdpsynth.utils.arrays import Bools, Floats
 
-_FORMAT = "skdpsynth measurements 3"  # 1 and 2 were of no release
+_FORMAT = "skdpsynth measurements 3"
+_OTHER_VERSION = (
+    "measurements that another version wrote ({!r}); install it and sample there by"
+    " MarginalSynthesizer.from_measurements(Measurements.load(path)).sample(1000)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,6 +300,7 @@ class Measurements:
         """
         check_new(path, overwrite=overwrite)
         (schema, report), classes = self.claim, self.metadata.classes
+        of_bins = [*self._of_kind("pairs")[:1], *self._of_kind("cells")]
         document = {
             "format": _FORMAT,
             "schema": schema.to_dict(),
@@ -320,10 +310,9 @@ class Measurements:
             "noise": classes.noise_std.tolist(),
             "planned_stds": self.planned_stds.tolist(),
             "cells": encoded(self.cells),
-            "bins": _bins_to_json(self.bins) if self.has_pairs.any() else None,
-            "finer": [
-                _bins_to_json(cells.query.finer.bins)
-                for cells in self._of_kind("cells")
+            "bins": [
+                [{k: encoded(x) for k, x in vars(own).items()} for own in bins.columns]
+                for bins in (own.query.bins for own in of_bins)
             ],
             "released": [
                 {
@@ -377,20 +366,20 @@ class Measurements:
 
     @classmethod
     def _from_json(cls, document: Mapping[str, Any]) -> Self:
-        if (version := document["format"]) != _FORMAT:
-            require(re.fullmatch(r"skdpsynth measurements \d+", version), "no format")
-            _, release, *_ = re.split(r"[ ,]", document["report"]["software"])
-            sample = "MarginalSynthesizer.from_measurements(Measurements.load(path))"
-            raise PersistenceError(read_by(release, f"{sample}.sample(1000)"))
+        if document["format"] != _FORMAT:  # 1 and 2 were of no release
+            raise PersistenceError(
+                _OTHER_VERSION.format(document["report"]["software"])
+            )
         schema = TableSchema.from_dict(document["schema"])
-        given = decoded(document["counts"]), document["noise"]
-        metadata = metadata_from_state(document["table"], schema, *given)
+        counts = decoded(document["counts"])
+        metadata = metadata_from_state(document["table"], schema, counts)
+        classes = replace(metadata.classes, noise_std=document["noise"])
+        metadata = replace(metadata, classes=classes)
+        every = [_bins_from_json(own, metadata.domains) for own in document["bins"]]
         shared: dict[str, Any] = {"domains": metadata.domains, "model": None}
-        if document["bins"] is not None:
-            shared["bins"] = _bins_from_json(document["bins"], metadata.domains)
-        for columns in document["finer"]:  # one at most
-            bins = _bins_from_json(columns, metadata.domains)
-            shared["finer"] = FinerBins(bins, shared["bins"])
+        shared |= zip(("bins", "finer"), every, strict=False)
+        if "finer" in shared:
+            shared["finer"] = FinerBins(shared["finer"], shared["bins"])
         released, scopes = [], metadata.classes.scopes
         for answer in document["released"]:
             query, places = _query_from_json(answer, shared), answer["of"]
@@ -466,24 +455,20 @@ class Measurements:
             for scope in self.metadata.classes.scopes
         ]
 
-    def _each(self, kind: str) -> list[Measurement | None]:
-        """Return the answer of each class to what is asked of it once, if at all."""
-        return [next(iter(answers), None) for answers in self._by_class(kind)]
-
     @property
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class."""
         return self._by_class("marginals")
 
     @property
-    def triples(self) -> list[Measurement | None]:
-        """Tables of three columns of each class, whose groups of bins differ."""
-        return self._each("triples")
+    def triples(self) -> list[list[Measurement]]:
+        """Tables of three columns of each class, none or once; their groups differ."""
+        return self._by_class("triples")
 
     @property
-    def moments(self) -> list[Measurement | None]:
-        """Noisy covariances of normal scores of each class."""
-        return self._each("moments")
+    def moments(self) -> list[list[Measurement]]:
+        """Noisy covariances of normal scores of each class, none or once."""
+        return self._by_class("moments")
 
     @property
     def opened_cells(self) -> dict[int, Floats]:
@@ -542,7 +527,7 @@ class Measurements:
     @property
     def joined(self) -> Bools:
         """The classes whose tables of pairs are released together too."""
-        return joined_classes(self.has_pairs, self.metadata.classes)
+        return self.metadata.classes.joined(self.has_pairs)
 
     @cached_property
     def _pairs(self) -> PairTables:
@@ -563,13 +548,10 @@ class Measurements:
         return self._pairs[-1] if self._pairs.has[-1] else None
 
     @property
-    def corrected(self) -> Self:
-        """The same, with the tables of each class corrected by those of all of them."""
-        same, relations = copy(self), self.relations
-        if self.together is not None:
-            same.__dict__["pairs"] = with_together(self.pairs, self.together)
-        same.__dict__["relations"] = relations  # of the tables as they were measured
-        return same
+    def corrected(self) -> PairTables:
+        """Tables of two columns of each class, corrected by those of all together."""
+        together = self.together
+        return self.pairs if together is None else with_together(self.pairs, together)
 
     @cached_property
     def relations(self) -> Relations:
@@ -581,30 +563,17 @@ class Measurements:
         if shown.sum() < len(sets) or (sets != sets[0]).any():
             n_rows = np.where(self.has_pairs, pairs.n_rows, 0.0)
             shown = np.arange(len(n_rows)) == n_rows.argmax()
-        of_bins, bins = self.shares, self.bins
-        given = bins.starts, [own.rest for own in bins.columns], self.together
-        relations = find_relations(pairs[shown], of_bins[shown], *given)
+        given = pairs[shown], self.shares[shown], self.bins, self.together
+        relations = find_relations(*given)
         weights = self.metadata.classes.prior[self.joined]
         weights /= weights.sum()
         for answer in self._of_kind("cells", "ranks"):
-            shares, complete = of_bins, with_ranks
-            if answer.query.kind == "cells":
-                bins, complete = answer.query.finer.bins, with_cells
-                ranks = map(bins.ranks, self.model.marginals)
-                shares = np.array([*map(bins.shares, ranks)])
-            pooled = weights @ shares[self.joined]
-            relations = complete(relations, answer, pooled)
+            complete = with_cells if answer.query.kind == "cells" else with_ranks
+            bins = answer.query.bins
+            ranks = map(bins.ranks, self.model.marginals)
+            shares = np.array([*map(bins.shares, ranks)])
+            relations = complete(relations, answer, weights @ shares[self.joined])
         return relations
-
-
-def joined_classes(has_pairs: Bools, classes: Classes) -> Bools:
-    """Return the classes whose tables of pairs are released together too.
-
-    Of several classes every row is charged for that, so that rows without a label are
-    in these tables, if they have any of their own.
-    """
-    labelled = has_pairs & (np.array(classes.codes) >= 0)
-    return has_pairs if labelled.sum() > 1 else labelled
 
 
 # --- Files ------------------------------------------------------------------------
@@ -625,13 +594,6 @@ def _query_from_json(data: Mapping[str, Any], shared: Mapping[str, Any]) -> Quer
         require(len(fields["sets"]) <= max(MOST_TABLES, n_columns), "sets of columns")
     names = kind.__dataclass_fields__.keys() - fields.keys()  # type: ignore[attr-defined]
     return kind(**fields, **{name: shared[name] for name in names})
-
-
-def _bins_to_json(bins: TableBins) -> list[Any]:
-    return [
-        {name: encoded(array) for name, array in vars(column).items()}
-        for column in bins.columns
-    ]
 
 
 def _bins_from_json(data: list[Any], domains: Sequence[ColumnDomain]) -> TableBins:

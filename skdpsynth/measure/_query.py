@@ -19,13 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpsynth.measure._bins import (
-    Bin,
-    ColumnBins,
-    FinerBins,
-    TableBins,
-    check_edges,
-)
+from skdpsynth.measure._bins import Bin, ColumnBins, FinerBins, TableBins, check_edges
 from skdpsynth.measure._shares import TINY
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import GRID, Parts, PrivacyAccountant, Reservation
@@ -188,29 +182,8 @@ class Measurement:
         return Measurement(self.query, *parts)
 
 
-def measure_query(
-    query: Query,
-    rows: Sequence[Parts],
-    accountant: PrivacyAccountant,
-    *,
-    mus: Sequence[float],
-    scopes: Sequence[Hashable],
-) -> Measurement:
-    """Release the answers to a query of the `rows` of each scope, charged to these."""
-    values, stds = [], []
-    for part, mu, scope in zip(rows, mus, scopes, strict=True):
-        line = accountant.reserve_gaussian(
-            query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
-        )
-        values.append(query.release(part.map(query.codes), line))
-        stds.append(line.noise_std * query.unit)
-    of_units = np.array(mus, dtype=np.float64) * accountant.rows_per_unit
-    given = np.array(values), np.array(stds), of_units, tuple(scopes)
-    return Measurement(query, *given)
-
-
 class Ask(NamedTuple):
-    """Whose rows are asked, and the ledger."""
+    """Whose rows are asked, and the ledger: here queries become measurements."""
 
     rows: TableRows
     classes: Classes
@@ -226,8 +199,18 @@ class Ask(NamedTuple):
         self, query: Query, mus: Sequence[float], *asked: Sequence[int]
     ) -> Measurement:
         """Release an answer of some classes together for each mu, mostly of one."""
-        rows, scopes = zip(*(self.of(*positions) for positions in asked), strict=True)
-        return measure_query(query, rows, self.accountant, mus=mus, scopes=scopes)
+        values, stds, scopes = [], [], []
+        for mu, positions in zip(mus, asked, strict=True):
+            rows, scope = self.of(*positions)
+            line = self.accountant.reserve_gaussian(
+                query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
+            )
+            values.append(query.release(rows.map(query.codes), line))
+            stds.append(line.noise_std * query.unit)
+            scopes.append(scope)
+        of_units = np.array(mus, dtype=np.float64) * self.accountant.rows_per_unit
+        given = np.array(values), np.array(stds), of_units, tuple(scopes)
+        return Measurement(query, *given)
 
 
 # --- One column -------------------------------------------------------------------
@@ -356,10 +339,6 @@ class Tables(Query):
         counts = noisy_histogram(codes, self.sizes, reservation)
         return np.concatenate(counts).astype(float)
 
-    def split(self, values: NDArray[np.floating]) -> list[NDArray[Any]]:
-        """Return the counts of each table of the answer of a class."""
-        return np.split(values, np.cumsum(self.sizes)[:-1])
-
     @abstractmethod
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return the tables that the answer of a class is of."""
@@ -375,8 +354,9 @@ class Tables(Query):
         for columns, counts in zip(self.sets.tolist(), tables, strict=True):
             yield columns, tuple(bins[j] for j in columns), counts, std
 
-    def _set(self, what: str, n: int, shape: tuple[int, ...], scale: int) -> None:
-        """Set what `n` tables have, whose counts are in units of 1 / `scale` rows."""
+    def _set(self, what: str, shape: tuple[int, ...], scale: int) -> None:
+        """Set what tables have whose counts are in units of 1 / `scale` rows."""
+        n = len(self.sets)
         tables = "1 table" if n == 1 else f"{n} tables"
         self.name = f"{tables} of {what}, {math.prod(shape)} cells"
         self.sensitivity = scale * math.sqrt(n)
@@ -392,18 +372,10 @@ class Tables(Query):
 
 @dataclass(eq=False)
 class Pairs(Tables):
-    """Tables of pairs of columns, all at once.
+    """Tables of pairs of columns, all at once."""
 
-    Parameters
-    ----------
-    bins : TableBins
-        The bins of all columns, D of them.
-    sets : ndarray of shape (N, 2), int64
-        Columns i < j of each pair.
-    """
-
-    bins: TableBins
-    sets: Ints
+    bins: TableBins  # of all columns, D of them
+    sets: Ints  # (N, 2): columns i < j of each pair
 
     kind, saved, dtype = "pairs", ("sets",), "float32"
 
@@ -411,8 +383,7 @@ class Pairs(Tables):
         # Which pairs of bins are in a table, (D, D), above the diagonal: the order of
         # the cells of an answer.
         self.measured = measured_cells(self.bins.sizes, self.sets)
-        shape = (int(self.measured.sum()),)
-        self._set("2 columns", len(self.sets), shape, GRID)
+        self._set("2 columns", (int(self.measured.sum()),), GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         return self.bins.encode(rows)
@@ -446,7 +417,7 @@ class Triples(Tables):
         triples = combinations(range(len(self.bins.sizes)), 3)
         self.sets = np.array(list(triples), dtype=np.int64).reshape(-1, 3)
         shape = (len(self.sets), *(self.n_groups,) * 3)
-        self._set("3 columns", len(self.sets), shape, GRID)
+        self._set("3 columns", shape, GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         places = self.bins.encode(rows) + self.bins.starts[:-1]
@@ -501,8 +472,7 @@ class Cells(Tables):
             self.places.append(np.full(possible.shape, self.n_possible[-1]))
             self.places[-1][possible] = np.arange(self.n_possible[-1])
         self.sizes = [int(places.max()) + 1 for places in self.places]
-        what = "2 columns in finer cells"
-        self._set(what, len(self.sets), (sum(self.sizes),), 1)
+        self._set("2 columns in finer cells", (sum(self.sizes),), 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         kind = np.min_scalar_type(max(self.sizes) - 1)
@@ -514,7 +484,8 @@ class Cells(Tables):
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return those of an answer, NaN where a pair of bins is impossible."""
-        each = zip(self.split(values), self.n_possible, self.places, strict=True)
+        parts = np.split(values, np.cumsum(self.sizes)[:-1])
+        each = zip(parts, self.n_possible, self.places, strict=True)
         return [np.append(counts[:n], np.nan)[place] for counts, n, place in each]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -542,8 +513,7 @@ class Ranks(Tables):
 
     def __post_init__(self) -> None:
         self.sizes = [N_GROUPS * self.bins.sizes[j] for j in self.sets[:, 2].tolist()]
-        shape = (sum(self.sizes),)
-        self._set("ranks given a column", len(self.sets), shape, 1)
+        self._set("ranks given a column", (sum(self.sizes),), 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         bins, kind = self.bins.encode(rows), np.min_scalar_type(max(self.sizes))
@@ -559,7 +529,8 @@ class Ranks(Tables):
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return those of an answer, (N_GROUPS, n_bins) each."""
-        return [counts.reshape(N_GROUPS, -1) for counts in self.split(values)]
+        parts = np.split(values, np.cumsum(self.sizes)[:-1])
+        return [counts.reshape(N_GROUPS, -1) for counts in parts]
 
     def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
         ends = [*pairwise(np.linspace(0, 1, N_GROUPS + 1).tolist())]

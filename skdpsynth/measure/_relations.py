@@ -51,7 +51,9 @@ class PairTables:
         n_rows: Floats,
     ) -> PairTables:
         """Lay answers out, of other pairs each; `n_rows` of the scopes were known."""
-        made = cls.nothing(bins, n_rows.copy())
+        shapes = ((len(scopes), n, n) for n in (bins.starts[-1], len(bins.sizes)))
+        counts, asked = map(np.zeros, shapes, (np.float32, bool))
+        made = cls(counts, asked, np.ones(len(scopes)), n_rows.copy())
         for answer in answers:
             query, each = answer.query, (answer.values, answer.noise_std, answer.scopes)
             for values, std, scope in zip(*each, strict=True):
@@ -71,13 +73,6 @@ class PairTables:
             if abs(counted - n_rows[c]) > SURE * std + 1.0:
                 made.n_rows[c] = max(counted, 1.0)
         return made
-
-    @classmethod
-    def nothing(cls, bins: TableBins, n_rows: Floats) -> PairTables:
-        """Stand for classes of which none was measured."""
-        shapes = ((*n_rows.shape, n, n) for n in (bins.starts[-1], len(bins.sizes)))
-        counts, asked = map(np.zeros, shapes, (np.float32, bool))
-        return cls(counts, asked, np.ones(n_rows.shape), n_rows)
 
     def __getitem__(self, place: int | slice | Bools) -> PairTables:
         """Return the tables of one class, or of some."""
@@ -259,16 +254,15 @@ class Relations:
 def find_relations(
     pairs: PairTables,
     shares: Floats,
-    starts: Ints,
-    rests: Sequence[int],
+    bins: TableBins,
     together: PairTables | None = None,
 ) -> Relations:
     """Find the relations of a table in the tables of pairs of some classes.
 
     All have the same `pairs`, and `together` is of all these classes. `shares`
-    (n_classes, D) are those of the bins in their columns, which begin at `starts`.
-    `rests` are the bins of rare categories in these, -1 for none.
+    (n_classes, D) are those of the `bins` in their columns.
     """
+    starts, rests = bins.starts, [column.rest for column in bins.columns]
     n_rows = sum(pairs.n_rows.tolist())
     counts = pairs.counts.sum(0, dtype=np.float64)
     variance = sum((pairs.noise_std**2).tolist())

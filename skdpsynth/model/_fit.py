@@ -171,7 +171,7 @@ class ReleasedClass:
         shares: Floats,
         share_std: float,
         pairs: PairTables,
-        triples: Measurement | None = None,
+        triples: Sequence[Measurement] = (),
         prior: Floats | None = None,
         doubt: float = 1.0,
         *,
@@ -193,10 +193,11 @@ class ReleasedClass:
         # By second column: of cells of triples the scale and the shares, by the groups
         # of the first and the second, and those of the third.
         self._triples: list[tuple[Array, ...]] = []
-        if triples is None:
+        if not triples:
             return
-        groups, (counts,) = triples.query.groups, triples.values
-        (of_triples,) = triples.noise_std
+        (answer,) = triples
+        query, (counts,), (of_triples,) = answer.query, answer.values, answer.noise_std
+        groups = query.groups
         n_columns, self._n_groups = len(starts) - 1, counts.shape[-1]
         column = np.repeat(np.arange(n_columns), np.diff(starts))
         member = np.zeros((len(groups), n_columns * self._n_groups))
@@ -207,7 +208,7 @@ class ReleasedClass:
         whole = max(whole, pairs.n_rows / 2)
         shape = n_columns, n_columns, *counts.shape[2:], n_columns, counts.shape[-1]
         by_cell, per_share = np.zeros((2, *shape), dtype=np.float32)
-        first, second, third = triples.query.sets.T
+        first, second, third = query.sets.T
         place = second, first, slice(None), slice(None), third
         by_cell[place] = counts / whole
         per_share[place] = whole / max(doubt * of_triples, LEAST_NOISE)
@@ -596,7 +597,7 @@ def fit_mixture(
         # Else the fit could make it of whatever only the rows without a label have.
         std = min(float(np.sqrt(stds[rest] @ stds[rest])), LITTLE * n_rows)
         mean = rows / n_rows @ shares[rest]
-        parts.append((mean, std, PairTables.nothing(bins, np.array([n_rows]))[0]))
+        parts.append((mean, std, replace(pairs[rest[0]], n_rows=n_rows)))  # without any
     among, doubt = as_a_mixture(shares, counts, stds) if joint else (prior, 1.0)
     if measured.together is not None:
         weights = counts * has_pairs
@@ -605,7 +606,7 @@ def fit_mixture(
         weights /= weights.sum()
         # Shares of bins are fitted in each class.
         mean = weights @ shares[:n_classes]
-        parts.append((mean, math.inf, measured.together, None, of_groups(weights)))
+        parts.append((mean, math.inf, measured.together, (), of_groups(weights)))
     if joint:  # rows without a label
         parts.append((*of_class(n_classes), of_groups(among), doubt))
     released = [ReleasedClass(bins.starts, *part, arrays=arrays) for part in parts]

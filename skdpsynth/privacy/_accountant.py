@@ -64,7 +64,7 @@ class Reservation:
     the sigma or scale of the noise in the same units, or 0; and `delta`, which is
     charged beside the curve of mu. `sampling_rate` is the probability that a row is in
     a release, `n_teachers` the number of those that vote, and `rows_per_unit` the rows
-    of one unit of privacy, at most. `answer` says whether it is of `measurements_`.
+    of one unit of privacy, at most.
 
     Parameters
     ----------
@@ -100,7 +100,6 @@ class Reservation:
     kind: Kind = "gaussian"
     sampling_rate: float = 1.0
     n_teachers: int = 0
-    answer: bool = False
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         msg = "A Reservation cannot be constructed. Ask PrivacyAccountant for one."
@@ -265,6 +264,7 @@ class PrivacyAccountant:
         self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
         self._used: dict[Reservation, int] = {}  # releases drawn; in order
         self._issued: dict[Reservation, dict[str, Any]] = {}  # what they were then
+        self._answers: list[Reservation] = []
         self._closed = False
         # Whether the insecure context was active at any step of the fit.
         self._insecure = insecure_randomness_active()
@@ -364,8 +364,10 @@ class PrivacyAccountant:
         """
         # The one place that turns this charge into noise; so for the others below.
         noise_std = partial(grid_noise_std, mu, sensitivity)
-        line = name, scope, mu, sensitivity, count, delta
-        return self._reserve(noise_std, *line, answer=answer)
+        given = name, scope, mu, sensitivity, count, delta
+        line = self._reserve(noise_std, *given)
+        self._answers += [line] * (answer and self._scopes is not None)
+        return line
 
     def reserve_sampled_gaussian(
         self,
@@ -472,8 +474,6 @@ class PrivacyAccountant:
         kind: Kind = "gaussian",
         sampling_rate: float = 1.0,
         n_teachers: int = 0,
-        *,
-        answer: bool = False,
     ) -> Reservation:
         """Charge, or refuse and change nothing."""
         count = operator.index(count)
@@ -514,7 +514,6 @@ class PrivacyAccountant:
             "kind": kind,
             "sampling_rate": sampling_rate,
             "n_teachers": n_teachers,
-            "answer": answer and self._scopes is not None,
         }
         mu_squared, delta = count * mu * mu, count * delta
         with self._lock:
@@ -658,7 +657,7 @@ class PrivacyAccountant:
     @property
     def answers(self) -> list[ReportEntry]:
         """The lines that `measurements_` must have the answers of."""
-        return [self._reported(*line) for line in self._used.items() if line[0].answer]
+        return [self._reported(line, line.used) for line in self._answers]
 
     def _reported(self, line: Reservation, used: int) -> ReportEntry:
         """Return the line of the report, which is of a unit."""

@@ -112,7 +112,7 @@ class InitialMixture:
             seen = measured.bins.starts, measured.pairs[c].pairs, most
             self._scores[c] = BinScores(self._fit.mixtures[c], *seen)
         # A class alone is not fitted to the tables of all of them.
-        self._measured = measured.corrected
+        self._measured, self._pairs = measured, measured.corrected
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the scores of the bins of the rows of a class."""
@@ -125,7 +125,7 @@ class InitialMixture:
             measured.bins.starts,
             measured.shares[position],
             measured.planned_stds[position],
-            measured.pairs[position],
+            self._pairs[position],
             measured.triples[position],
             arrays=self._heads.arrays,
         )

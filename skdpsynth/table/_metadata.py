@@ -50,7 +50,7 @@ from skdpsynth.table._domains import (
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
 from skdpsynth.table._ordered import Cells, First, Order
 from skdpsynth.utils import MOST_SHOWN, check_array, require
-from skdpsynth.utils.arrays import Floats, Ints
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 from skdpsynth.utils.dtypes import EXACT, Kind, is_date, same_name
 
 
@@ -103,6 +103,15 @@ class Classes:
         labels, counts = (*self.labels, UNLABELLED), np.append(self.counts, n_rows)
         stds = np.append(self.noise_std, noise_std)
         return replace(self, labels=labels, counts=counts, noise_std=stds)
+
+    def joined(self, has_pairs: Bools) -> Bools:
+        """Return the classes whose tables of pairs are released together too.
+
+        Of several classes every row is charged for that, so that rows without a label
+        are in these tables, if they have any of their own.
+        """
+        labelled = has_pairs & (np.array(self.codes) >= 0)
+        return has_pairs if labelled.sum() > 1 else labelled
 
     @property
     def planned(self) -> Floats:

@@ -32,7 +32,6 @@ from skdpsynth.utils._files import (
     compression_of as compression_of,
     is_csv as is_csv,
     parse_json as parse_json,
-    read_by as read_by,
     read_text as read_text,
     require as require,
     whole_file as whole_file,

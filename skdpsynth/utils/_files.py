@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,15 +47,6 @@ def require(fits: object, what: str) -> None:
     """Raise a ValueError about `what` unless something fits."""
     if not fits:
         raise ValueError(what)
-
-
-def read_by(release: str, command: str) -> str:
-    """Return what to do with a file of the version of another release."""
-    require(re.fullmatch(r"[\w.+]{1,30}", release), "no release")
-    return (
-        f"skdpsynth {release} wrote it: run `pip install skdpsynth=={release}`, and"
-        f" there `{command}`"
-    )
 
 
 def check_array(

@@ -256,7 +256,7 @@ def changed_array(*keys, by):
 def test_a_file_of_another_version_is_refused_with_what_reads_it(document, tmp_path):
     (path := tmp_path / "old.json").write_text(document.replace("ments 3", "ments 2"))
     with pytest.raises(
-        PersistenceError, match=rf"skdpsynth=={__version__}`, and there"
+        PersistenceError, match=rf"'skdpsynth {__version__}, OpenDP.*sample"
     ):
         Measurements.load(path)
 
@@ -267,9 +267,9 @@ DAMAGE = {
     "cut off": None,
     "no object": lambda _: [1, 2],
     "another format": changed("format", to="skdpsynth measurements 0"),
-    "no bins": changed("bins", to=None),
-    "no bin of missing values": changed("bins", NAMES, "n_bins", to=4),
-    "bins of other columns": lambda own: own | {"bins": own["bins"][::-1]},
+    "no bins": changed("bins", to=[]),
+    "no bin of missing values": changed("bins", 0, NAMES, "n_bins", to=4),
+    "bins of other columns": lambda own: own | {"bins": [own["bins"][0][::-1]]},
     "a query of no kind": changed("released", 0, "query", to="marginal"),
     "a class too far": changed("released", 0, "of", to=[2]),
     "classes the other way round": changed("released", 4, "of", to=[1, 0]),
@@ -293,10 +293,10 @@ DAMAGE = {
     "another class": changed("table", "levels", 0, to="c"),
     "an answer twice": lambda own: own | {"released": own["released"] * 2},
     "codes without end": changed_array(
-        *("bins", NAMES, "of_code"), by=lambda codes: np.append(10**11, codes[1:])
+        *("bins", 0, NAMES, "of_code"), by=lambda codes: np.append(10**11, codes[1:])
     ),
     "bins without end": changed_array(
-        *("bins", 0, "edges"), by=lambda _: np.linspace(0, 1, 60_001)
+        *("bins", 0, 0, "edges"), by=lambda _: np.linspace(0, 1, 60_001)
     ),
 }
 

@@ -15,6 +15,7 @@ from skdpsynth import GPATESynthesizer, MarginalSynthesizer
 from skdpsynth.audit import replay
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import Measurements
+from skdpsynth.measure._bins import ColumnBins, TableBins
 from skdpsynth.measure._relations import PairTables, find_relations
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -167,9 +168,9 @@ def test_ranks_are_listed_with_what_they_are_given(tmp_path):
 
 def lose_an_edge(document):
     """Make a cell that is in two bins."""
-    own = document["finer"][0][1]["edges"]
+    own = document["bins"][1][1]["edges"]
     data = np.frombuffer(base64.b64decode(own["data"]))
-    bins = np.frombuffer(base64.b64decode(document["bins"][1]["edges"]["data"]))
+    bins = np.frombuffer(base64.b64decode(document["bins"][0][1]["edges"]["data"]))
     data = data[data != bins[1]].tobytes()
     own |= {"shape": [len(data) // 8], "data": base64.b64encode(data).decode()}
     return [answer for answer in document["released"] if answer["query"] != "ranks"]
@@ -267,6 +268,8 @@ def test_rare_categories_in_one_bin_do_not_hide_a_relation(rare, determined, str
     asked = np.array([[False, True], [False, False]])
     each = counts[None], asked[None], np.array([1e-3]), np.array([10_000.0])
     shares = np.concatenate([table.sum(axis=1), table.sum(axis=0)])[None]
-    found = find_relations(PairTables(*each), shares, np.array([0, 13, 16]), [12, -1])
+    codes = ColumnBins(np.empty(0), np.array([*range(13), 12]))
+    bins = TableBins([codes, ColumnBins(np.linspace(0, 1, 4), np.full(3, -1))])
+    found = find_relations(PairTables(*each), shares, bins)
     assert [one.strong for one in found.each] == [strong] * len(found.each)
     assert found.each or not determined

@@ -226,9 +226,10 @@ def test_slopes_of_triples_are_those_of_differentiation(
     query = Triples(TableBins(columns), groups, 3)
     values = counts.astype(np.float32)[None]
     tables = Measurement(query, values, np.array([noise_std]), np.ones(1))
-    of_pairs = PairTables.nothing(query.bins, np.array([n_rows]))[0]
+    none = np.zeros((14, 14), np.float32), np.zeros((4, 4), bool)
+    of_pairs = PairTables(*none, 1.0, n_rows)
     marginals = np.zeros(14), math.inf  # of which nothing is known
-    one = ReleasedClass(starts, *marginals, of_pairs, tables, arrays=arrays)
+    one = ReleasedClass(starts, *marginals, of_pairs, [tables], arrays=arrays)
     found = one.slopes(weights, probabilities)
     given = [torch.from_numpy(part).double().requires_grad_() for part in parts]
     member = torch.eye(3, dtype=torch.float64)[torch.from_numpy(groups)]
