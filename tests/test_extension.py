@@ -77,13 +77,10 @@ def test_the_worst_pair_is_chosen_first_and_no_pair_twice(own):
 def test_the_answers_of_a_class_are_one_table_of_pairs(own):
     measured = own.measurements_
     pairs = measured.pairs[1]
-    assert pairs.pairs.tolist() == sorted(pairs.pairs.tolist())
     assert len(pairs.pairs) == ROUNDS
     answers = [a for a in measured if a.query.kind == "pairs" and a.scopes == ("v",)]
     for answer in answers:
-        counts = pairs.counts[None, answer.query.measured]
-        np.testing.assert_array_equal(counts, answer.values)
-    assert pairs.asked.sum() == ROUNDS
+        assert np.array_equal(pairs.counts[None, answer.query.measured], answer.values)
     again = answers[0]
     with pytest.raises(ValueError, match="pairs"):
         measured.and_more(again)
@@ -133,15 +130,21 @@ def test_every_release_is_in_the_ledger_and_in_the_report():
 
 
 @short
-@pytest.mark.parametrize("noise", [None, 0.1])
-def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(noise):
+@pytest.mark.parametrize("field", [None, "noise_std", "mu", "beside"])
+def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(field):
+    """So does a release under a name of its own whose answer is not there."""
+
     class Forgetful(AIMSynthesizer):
         def _fit(self, *given):
             model = super()._fit(*given)
             kept = self.measurements_
             *answers, last = kept
-            if noise is not None:
-                answers.append(replace(last, noise_std=noise * last.noise_std))
+            if field == "beside":
+                left = given[3].remaining_mu() / 2
+                given[3].reserve_gaussian("a count", mu=left, sensitivity=1.0)
+                return model
+            if field is not None:
+                answers.append(replace(last, **{field: 0.1 * getattr(last, field)}))
             self.measurements_ = Measurements(
                 kept.metadata, answers, kept.planned_stds, kept.cells
             )
@@ -149,23 +152,6 @@ def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(noise
 
     with pytest.raises(ReservationError, match="each answer once"):
         Forgetful(3.0, schema=SCHEMA, n_rounds=1).fit(table(0))
-
-
-def test_a_release_beside_the_answers_is_said_to_be_none():
-    """Else the fit ends with an error, whatever the name of its line."""
-
-    class Aside(MarginalSynthesizer):
-        answer = True
-
-        def _fit(self, *given):
-            line = {"mu": np.inf, "sensitivity": 1.0, "answer": self.answer}
-            given[3].reserve_gaussian("a count", **line)
-            return super()._fit(*given)
-
-    with pytest.raises(ReservationError, match="answer=False"):
-        Aside(np.inf, order=1).fit(table(0))
-    Aside.answer = False
-    assert Aside(np.inf, order=1).fit(table(0)).measurements_
 
 
 def test_a_card_is_that_of_the_file(own, tmp_path):

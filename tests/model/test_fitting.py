@@ -226,8 +226,7 @@ def test_slopes_of_triples_are_those_of_differentiation(
     query = Triples(TableBins(columns), groups, 3)
     values = counts.astype(np.float32)[None]
     tables = Measurement(query, values, np.array([noise_std]), np.ones(1))
-    none = np.zeros((14, 14), np.float32), np.zeros((4, 4), bool)
-    of_pairs = PairTables(*none, 1.0, n_rows)
+    of_pairs = PairTables(np.zeros((14, 14), "f4"), np.zeros((4, 4), bool), 1.0, n_rows)
     marginals = np.zeros(14), math.inf  # of which nothing is known
     one = ReleasedClass(starts, *marginals, of_pairs, [tables], arrays=arrays)
     found = one.slopes(weights, probabilities)
