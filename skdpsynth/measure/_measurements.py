@@ -69,7 +69,7 @@ from skdpsynth.utils.arrays import Bools, Floats
 
 _FORMAT = "skdpsynth measurements 3"
 _OTHER_VERSION = (
-    "measurements that another version wrote ({!r}); install it and sample there by"
+    "measurements that another version wrote ({!r:.80}); install it and sample there by"
     " MarginalSynthesizer.from_measurements(Measurements.load(path)).sample(1000)"
 )
 
