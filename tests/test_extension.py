@@ -137,8 +137,7 @@ def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(field
     class Forgetful(AIMSynthesizer):
         def _fit(self, *given):
             model = super()._fit(*given)
-            kept = self.measurements_
-            *answers, last = kept
+            *answers, last = kept = self.measurements_
             if field == "beside":
                 left = given[3].remaining_mu() / 2
                 given[3].reserve_gaussian("a count", mu=left, sensitivity=1.0)
