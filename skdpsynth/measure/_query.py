@@ -158,7 +158,8 @@ class Measurement:
     **Privacy guarantee.** A row is in one class at most. It moves the exact answer of
     that class by the query's `sensitivity` at most, and no other one. So all K answers
     cost a row of class k what the k-th costs, ``mu[k]`` (parallel composition), as if
-    its class alone were asked. Each is one line of the ledger.
+    its class alone were asked. Each is one line of the ledger, `PrivacyAccountant`,
+    which has the proof for units with rows of several classes.
     """
 
     query: Any  # a Query; callers know which class
@@ -168,12 +169,12 @@ class Measurement:
     scopes: tuple[Hashable, ...] = (None,)
 
     def __post_init__(self) -> None:
-        n_scopes = len(self.scopes)
-        require(n_scopes == len({*self.scopes}) > 0, "classes")
-        check_array(self.values, self.query.dtype, (n_scopes, *self.query.shape))
+        n, apart = len(self.scopes), {*self.scopes}
+        require(n == len(apart) > 0 and (n == 1 or None not in apart), "classes")
+        check_array(self.values, self.query.dtype, (n, *self.query.shape))
         for numbers in (self.noise_std, self.mu):
             require(numbers.dtype == np.float64, "noise")
-            require(numbers.shape == (n_scopes,) and (numbers >= 0).all(), "noise")
+            require(numbers.shape == (n,) and (numbers >= 0).all(), "noise")
 
     def of(self, scope: Hashable) -> Measurement:
         """Return the answer of one class."""
