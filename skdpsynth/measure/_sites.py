@@ -144,10 +144,8 @@ def _metadata_of_all(tables: Sequence[Metadata]) -> Metadata:
         noise_std = np.hypot.reduce([record.noise_std for record in records])
         return replace(records[0], **{counts: total, "noise_std": noise_std})
 
-    classes, units = (
-        sums([table.classes for table in tables], "counts"),
-        tables[0].units,
-    )
+    classes = sums([table.classes for table in tables], "counts")
+    units = tables[0].units
     if units is not None and units.sizes is not None:
         units = sums([table.units for table in tables], "sizes")
     return replace(tables[0], classes=classes, units=units)
