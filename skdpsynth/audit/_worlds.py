@@ -268,8 +268,9 @@ def where_of(line: Reservation) -> str:
 
 def compare(first: World, second: World, row: str) -> tuple[list[float], list[str]]:
     """Return the largest shift of every line of the ledger, and wrong differences."""
-    if isinstance(second.error, SequenceError):
-        return [], [f"{row} changes which releases are made: {second.error}."]
+    for world, cause in (first, "a secret draw"), (second, row):
+        if isinstance(world.error, SequenceError):
+            return [], [f"{cause} changes which releases are made: {world.error}."]
     if first.refusal != second.refusal:
         return [], [f"{row} decides whether there is an error, or which."]
     findings = []

@@ -4,6 +4,7 @@ A twin is a small change of the package's own code. Each is caught by three fits
 by the finding that is named beside it.
 """
 
+import itertools
 import math
 import pkgutil
 from concurrent.futures import ThreadPoolExecutor
@@ -84,7 +85,7 @@ def test_every_synthesizer_agrees_with_its_ledger(audited, case, declared):
     for own in found.lines:
         assert own.drawn == own.charged == own.reserved
         assert own.shift <= 1 + 1e-9
-        if declared and own.scope == "class v":  # the canary is of the other class
+        if own.scope == "class v":  # the canary is of the other class
             assert own.shift == 0
     assert max(own.shift for own in found.lines) > 0
 
@@ -227,7 +228,8 @@ def test_votes_round_the_mechanism(cls, twin, case, monkeypatch):
     few = cls(10.0, **settings), few, canary | {"y": "v"}, schema
     assert not audit_of(*few).violated
     planted(twin, "synthesizers._pategan.noisy_votes", monkeypatch)
-    findings = " ".join(audit_of(*few).findings)
+    with insecure_randomness(0):  # so that it is one history, of which this is known
+        findings = " ".join(audit_of(*few).findings)
     assert "past all releases" in findings or "the canary changes" in findings
 
 
@@ -242,6 +244,14 @@ class DeltaOfRows(IndependentSynthesizer):
 class RoundsOfRows(GPATESynthesizer):
     def fit(self, X, y=None):
         self.n_iter = len(X) - 145
+        return super().fit(X, y)
+
+
+class RoundsOfSecrets(GPATESynthesizer):
+    rounds = itertools.count(2)
+
+    def fit(self, X, y=None):
+        self.n_iter = next(self.rounds)
         return super().fit(X, y)
 
 
@@ -303,6 +313,7 @@ class ShowsAnotherLedger(IndependentSynthesizer):
     [
         (DeltaOfRows(), "report depends on the canary"),
         (RoundsOfRows(10.0, n_teachers=3), "canary changes which releases"),
+        (RoundsOfSecrets(10.0, n_teachers=3), "secret draw changes which releases"),
         (KeepsRows(), "fitted object depends on the canary"),
         (PublicDrawsByRow(), "synthetic rows depend on the canary"),
         (ClaimsTooLittle(), "above the"),
@@ -313,6 +324,29 @@ class ShowsAnotherLedger(IndependentSynthesizer):
 )
 def test_broken_classes(twin, words, case):
     assert_caught(audit_of(twin, *case), words)
+
+
+class AsksAgain(IndependentSynthesizer):
+    """The noise of its first line decides whether there is a second."""
+
+    def _fit(self, rows, metadata, plans, accountant, seed):
+        for name in ("question", "question again"):
+            line = accountant.reserve_gaussian(name, mu=1e-6, sensitivity=1.0)
+            if noisy_counts(np.zeros(0, dtype=np.int64), 1, line)[0] > 0:
+                break
+        return super()._fit(rows, metadata, plans, accountant, seed)
+
+
+def test_lines_have_their_own_shifts_where_noise_decides_how_many_there_are(case):
+    """As of ranges that are asked for again; the lines of classes follow."""
+    n_lines = set()
+    for seed in range(8):
+        with insecure_randomness(seed):
+            lines = audit_of(AsksAgain(), *case).lines
+        moved = {own.scope: own.shift != 0 for own in lines}
+        assert moved == {"all rows": False, "class u": True, "class v": False}
+        n_lines.add(len(lines))
+    assert len(n_lines) == 2
 
 
 VISITS = pd.DataFrame(

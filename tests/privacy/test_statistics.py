@@ -111,6 +111,9 @@ def test_a_teacher_moves_the_sum_by_at_most_twice_the_clip(tables, clip, data):
     neighbour = vectors.copy()
     neighbour[teacher] = replacement
     before, after = on_grid(vectors, clip), on_grid(neighbour, clip)
+    # Teachers do not know each other's vectors.
+    whole = seen_by(gaussian_sum, vectors, clip, exact(2 * GRID))
+    assert whole.tolist() == before.sum(axis=0).tolist()
     # Python integers: exact.
     moved = (after.sum(axis=0) - before.sum(axis=0)).tolist()
     assert sum(x * x for x in moved) <= (2 * GRID) ** 2

@@ -251,6 +251,7 @@ def test_long_rows_are_shortened_and_keep_their_direction():
             np.testing.assert_allclose(found, expected, atol=3.0 * length + 9.0)
     row = np.array([[math.nan, 3.0, math.inf, -5.0]])
     assert exact_moments(row) == [0, 0, 0, 0, -15, 0]
+    assert exact_moments(row, np.full(4, 1.0)) == [0, 0, 0, 0, -12, 0]
     # A row of equal numbers comes near to the bound: a smaller one would be wrong.
     moved = exact_moments(np.full((1, 500), 1e30), unit=1e-3)
     assert 0.95 * (1 - 1 / 500) < sum(x**2 for x in moved) / (LENGTH**4 // 2) <= 1
