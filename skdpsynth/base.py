@@ -254,7 +254,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             complete = metadata.schema(schema)
             measurements = getattr(self, "measurements_", None)
             if isinstance(measurements, Measurements):
-                measurements.of_fit(complete, report)
+                measurements._of_fit(complete, report, accountant)
         except BaseException as error:
             self._forget()
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))

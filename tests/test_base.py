@@ -116,8 +116,8 @@ def test_nothing_can_be_drawn_after_a_fit():
     class Keeps(IndependentSynthesizer):
         def _fit(self, rows, metadata, plans, accountant, seed):
             model = super()._fit(rows, metadata, plans, accountant, seed)
-            mu = 1e-3 * accountant.mu_cap
-            line = accountant.reserve_gaussian("kept", mu=mu, sensitivity=1.0, count=2)
+            given = {"mu": 1e-3 * accountant.mu_cap, "sensitivity": 1.0, "count": 2}
+            line = accountant.reserve_gaussian("kept", answer=False, **given)
             noisy_counts(np.zeros(3, dtype=np.int64), 1, line)
             kept.extend([accountant, line])
             return model

@@ -110,8 +110,9 @@ class _ForgetsRelease(_Broken):
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         left = 0.1 * accountant.remaining_mu(metadata.classes.scopes[0])
+        given = {"mu": left, "sensitivity": 1.0, "answer": False}
         for scope in metadata.classes.scopes:
-            accountant.reserve_gaussian("more", mu=left, sensitivity=1.0, scope=scope)
+            accountant.reserve_gaussian("more", scope=scope, **given)
         return super()._fit(rows, metadata, plans, accountant, seed)
 
 

@@ -484,9 +484,8 @@ def _again(
     design: Measurements, label: Hashable, own: _Class
 ) -> tuple[tuple[Kind, ...], _Class]:
     """Return the rows of what was measured of a class of another table."""
-    scopes = design.metadata.classes.scopes
-    of_class = {o.query.kind: o.query for o in design if o.scope == label}
-    of_all = {o.query.kind for o in design if o.scope not in scopes}
+    of_class = {o.query.kind: o.query for o in design if label in o.scopes}
+    of_all = {o.query.kind for o in design if not design._places(o)}
     asked = {*of_class, *("together" for kind in of_all if kind == "pairs")}
     asked |= {"relations" for kind in of_class.keys() | of_all if kind == "cells"}
     n_groups = getattr(of_class.get("triples"), "n_groups", 0)

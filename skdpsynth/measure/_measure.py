@@ -20,11 +20,12 @@ from skdpsynth.measure._allocation import (
 )
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
 from skdpsynth.measure._marginals import measure_marginals
-from skdpsynth.measure._measurements import Measurements, having_pairs
+from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._query import (
     QUERIES,
     Ask,
     Cells,
+    Marginals,
     Moments,
     Pairs,
     Query,
@@ -81,10 +82,10 @@ def measure(
             groups = known.bins.groups(known.shares[c], plan.n_groups)
             query: Query = Triples(known.bins, groups, plan.n_groups)
             mu = plan.mu_of_triples(related=related)
-            known = known.and_more(ask.release(query, mu, c))
+            known = known.and_more(ask.release(query, [mu], [c]))
         if plan.moments.mu:
             query = Moments.of(known.model, c, float(known.sizes[c]))
-            known = known.and_more(ask.release(query, plan.moments.mu, c))
+            known = known.and_more(ask.release(query, [plan.moments.mu], [c]))
     return known
 
 
@@ -113,6 +114,7 @@ def measure_unlabelled(
         mu=mu * math.sqrt(SMALL_SHARE),
         sensitivity=1.0,
         scope=UNLABELLED,
+        answer=False,
     )
     # They are in one place, in which they are counted.
     places = rows.parts_of_class(-1).map(place_labels, None, ())
@@ -149,14 +151,15 @@ def _two_columns(
 ) -> Measurements:
     """Measure tables of two columns: of several classes together, then of each."""
     given = known, plans, ask, *_choose_bins(known, plans)
-    every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
-    having = having_pairs(every, ask.classes)
-    query, together = _choose_pairs(*given, having), plans[having[0]].together
-    answers = [ask.release(query, together.mu, *having)] if together.mu else []
-    for c in every:
-        # Rows without a label choose for themselves.
-        chosen = query if c in having else _choose_pairs(*given, [c])
-        answers.append(ask.release(chosen, plans[c].pairs.mu, c))
+    mus = np.array([plan.pairs.mu for plan in plans])
+    joined = ask.classes.joined(mus > 0)
+    positions = np.flatnonzero(joined).tolist()
+    query, together = _choose_pairs(*given, positions), plans[positions[0]].together
+    answers = [ask.release(query, [together.mu], positions)] if together.mu else []
+    answers.append(ask.release(query, mus[joined].tolist(), *([c] for c in positions)))
+    for c in np.flatnonzero(~joined & (mus > 0)).tolist():  # rows without a label
+        chosen = _choose_pairs(*given, [c])
+        answers.append(ask.release(chosen, [plans[c].pairs.mu], [c]))
     return known.and_more(*answers)
 
 
@@ -218,7 +221,7 @@ def _distances(
     rows, scope = ask.of(*positions)
     sensitivity = math.sqrt(math.comb(len(bins.sizes), 2))
     line = ask.accountant.reserve_gaussian(
-        "choice of pairs", mu=mu, sensitivity=sensitivity, scope=scope
+        "choice of pairs", mu=mu, sensitivity=sensitivity, scope=scope, answer=False
     )
     whole, codes = np.rint(expected).astype(np.int64), rows.map(bins.encode)
     return noisy_pair_distances(codes, bins.sizes, whole, line).astype(float)
@@ -243,7 +246,8 @@ def choose_worst(
     each table by 1, and so its distance to whole numbers by at most 1: ``sqrt(P)``.
     """
     plan = plans[place]
-    given = (known.bins, known.shares) if known.pairs else _choose_bins(known, plans)
+    begun = known.has_pairs.any()
+    given = (known.bins, known.shares) if begun else _choose_bins(known, plans)
     bins, shares = given
     if expected is None:
         expected = np.outer(shares[place], shares[place])
@@ -251,9 +255,8 @@ def choose_worst(
     distances = _distances(ask, bins, known.sizes[place] * expected, mu, [place])
     pairs, of_noise = _all_pairs(bins), math.sqrt(2.0 / math.pi) * plan.pairs.noise_std
     gains = distances - of_noise * np.array(bins.sizes)[pairs].prod(axis=1)
-    if place in known.pairs:
-        done = known.pairs[place].pairs[:, None]
-        gains[np.any(np.all(pairs == done, axis=2), axis=0)] = -math.inf
+    if known.has_pairs[place]:
+        gains[known.pairs.asked[place][tuple(pairs.T)]] = -math.inf
     return Pairs(bins, pairs[[gains.argmax()]])
 
 
@@ -264,15 +267,15 @@ def _related_columns(
 
     Which they are, the tables of pairs show.
     """
-    having, relations = known.having_pairs, known.relations
-    mu = plans[having[0]].relations.mu
+    joined, relations = np.flatnonzero(known.joined).tolist(), known.relations
+    mu = plans[joined[0]].relations.mu
     if not mu:
         return known
     domains, bins = known.metadata.domains, known.bins
     n_strong = sum(one.strong for one in relations.each)
     n_bins, noise_std = max(bins.sizes), max(math.sqrt(n_strong) / mu, LEAST_NOISE)
     # Seven deviations in each of about three cells of a bin that have rows.
-    clear = sum(plans[c].n_rows for c in having) / (ROWS_FROM / 2 * noise_std * n_bins)
+    clear = sum(plans[c].n_rows for c in joined) / (ROWS_FROM / 2 * noise_std * n_bins)
     n_parts = int(np.clip(clear, 1, N_CELLS // n_bins))  # marginals know no more
     prior, marginals = known.metadata.classes.prior, known.model.marginals
     finer = finer_bins(domains, marginals, prior, bins, n_parts)
@@ -282,9 +285,9 @@ def _related_columns(
     if not strong:
         return known
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
-    of_cells, of_ranks = plans[having[0]].mus_of_relations(len(domains))
+    of_cells, of_ranks = plans[joined[0]].mus_of_relations(len(domains))
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
-    known = known.and_more(ask.release(cells, of_cells, *having))
+    known = known.and_more(ask.release(cells, [of_cells], joined))
     if len(domains) == 2:  # there is no third column
         return known
     # In a wide table only third columns that share most information with the child.
@@ -296,32 +299,35 @@ def _related_columns(
         sets += [(one.parent, one.child, j) for j in sorted(third)]
         groups += [one.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
-    return known.and_more(ask.release(ranks, of_ranks, *having))
+    return known.and_more(ask.release(ranks, [of_ranks], joined))
 
 
 def _again(
     known: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Ask the queries of a design again, but for its marginals, which were asked."""
-    scopes, n_columns = design.metadata.classes.scopes, len(known.metadata.domains)
+    n_columns, joined = len(known.metadata.domains), np.flatnonzero(design.joined)
     kinds, answers = [*QUERIES], []
     for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):
-        query, of_class = answer.query, answer.scope in scopes
-        positions = [scopes.index(answer.scope)] if of_class else design.having_pairs
-        plan = plans[positions[0]]
-        of_cells, of_ranks = plan.mus_of_relations(n_columns)
+        query, own = answer.query, design._places(answer)
+        if isinstance(query, Marginals):
+            continue
         if isinstance(query, Moments):
-            (c,) = positions
+            (c,) = own
             query = Moments.of(known.model, c, float(known.sizes[c]))
-        of_pairs = plan.pairs.mu if of_class else plan.together.mu
-        asked = [(o.query.kind, o.scope) for o in design].count(("pairs", answer.scope))
-        mu = {
-            "pairs": of_pairs / math.sqrt(max(asked, 1)),
-            "triples": plan.triples.mu,
-            "moments": plan.moments.mu,
-            "cells": of_cells,
-            "ranks": of_ranks,
-        }.get(query.kind)
-        if mu is not None:
-            answers.append(ask.release(query, mu, *positions))
+        asked = [[c] for c in own] or [joined.tolist()]
+        alike = [o.scopes for o in design if o.query.kind == query.kind]
+        mus = []
+        for (c, *_), scope in zip(asked, answer.scopes, strict=True):
+            plan = plans[c]
+            of_cells, of_ranks = plan.mus_of_relations(n_columns)
+            mu = {
+                "pairs": plan.pairs.mu if own else plan.together.mu,
+                "triples": plan.triples.mu,
+                "moments": plan.moments.mu,
+                "cells": of_cells,
+                "ranks": of_ranks,
+            }[query.kind]
+            mus.append(mu / math.sqrt(sum(scope in scopes for scopes in alike)))
+        answers.append(ask.release(query, mus, *asked))
     return known.and_more(*answers)

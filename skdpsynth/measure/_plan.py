@@ -575,7 +575,7 @@ def _of_target(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
     remedy = f"declare all of {layout.target!r} by Categorical([...])"
     if column.kind == "integer":
         remedy += ", or a measurement by Continuous(low, high, integer=True)"
-    total, sure = float(classes.counts.sum()), SURE * classes.noise_std
+    total, sure = float(classes.counts.sum()), SURE * float(classes.noise_std[0])
     stated = declared.columns.get(layout.target)
     complete = not getattr(stated, "nullable", column.can_be_missing)
     # Where labels may be missing, they often are, and that is no fault.

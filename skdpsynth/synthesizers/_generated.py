@@ -39,7 +39,7 @@ class GeneratedSynthesizer(BaseSynthesizer):
         columns are independent.
         """
         model = measured.model.labelled
-        if measured.pairs:
+        if measured.has_pairs.any():
             fit = fit_mixture(measured, seed=seed, arrays=arrays)
             self.generator_ = fit.generator(measured)
         else:

@@ -205,6 +205,7 @@ class GPATESynthesizer(ClassGAN):
             sensitivity=sensitivity,
             count=training.n_iter * training.n_queries,
             scope=scope,
+            answer=False,
         )
 
     def _sum(self, run: ClassRun, teachers: LinearTeachers, real: RealMeans) -> None:

@@ -57,7 +57,7 @@ def fit_initial(
     The classes `trained` will learn more, each by as many features as its steps can
     show.
     """
-    if not measured.pairs:
+    if not measured.has_pairs.any():
         loadings = fit_factors(measured)
         # Where training starts if nothing is known: gradients depend on each factor.
         shape = loadings.shape[1], LEAST_FACTORS
@@ -70,9 +70,8 @@ def fit_initial(
         c: BinScores.fit(fit.mixtures[c], starts, measured.pairs[c].pairs, most)
         for c, most in trained.items()
     }
-    # A class alone is not fitted to the tables of all of them.
-    known, heads = measured.corrected, Heads(starts, fit.heads.scores, tensors)
-    return InitialMixture(measured.model.labelled, known, fit, heads, scores)
+    model, heads = measured.model.labelled, Heads(starts, fit.heads.scores, tensors)
+    return InitialMixture(model, measured, fit, heads, scores)
 
 
 @dataclass
@@ -124,8 +123,8 @@ class InitialMixture:
             measured.bins.starts,
             measured.shares[position],
             measured.planned_stds[position],
-            measured.pairs[position],
-            measured.triples.get(position),
+            measured.corrected[position],
+            measured.triples[position],
             arrays=self.heads.arrays,
         )
         return MixtureTrainer(

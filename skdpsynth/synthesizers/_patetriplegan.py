@@ -370,6 +370,7 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
                 mu=left * math.sqrt(TRAINING_SHARE / 2),
                 sensitivity=1.0,
                 scope=UNLABELLED,
+                answer=False,
             )
             unlabelled, prior = rows.of_class(-1), metadata.classes.prior
             labels = pseudo_label_rows(
