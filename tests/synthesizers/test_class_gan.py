@@ -8,6 +8,7 @@ import inspect
 import math
 import time
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -32,6 +33,7 @@ from skdpsynth import (
     PrivacyBudget,
 )
 from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.measure import Pairs, Spend, measure
 from skdpsynth.model import factors_above_noise
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
@@ -145,6 +147,37 @@ def test_dependence_is_learnt_from_what_rows_say_alone(name, epsilon, of_factors
     # coins are taken for what teachers say.
     votes = type(synthesizer) in VOTING and epsilon == math.inf
     assert np.abs(found[1]).max() < (0.4 if votes else 0.25)
+
+
+@pytest.mark.parametrize(
+    "name", ["GPATESynthesizer", "PATEGANSynthesizer", "DPCGANSynthesizer"]
+)
+def test_a_table_that_is_lost_is_won_back(name, monkeypatch):
+    """By default, without noise, secrets frozen: most of a distance of .57.
+
+    Not if what is released says nothing. Tables of three columns are left out too.
+    """
+
+    def spoilt(rows, metadata, plans, *rest):
+        plans = [replace(plan, triples=Spend(0.0)) for plan in plans]
+        return measure(rows, metadata, plans, *rest)
+
+    kept = lambda bins, pairs: Pairs(bins, pairs[1:])  # noqa: E731
+    monkeypatch.setattr("skdpsynth.measure._measure.Pairs", kept)
+    monkeypatch.setattr("skdpsynth.synthesizers._base.measure", spoilt)
+    rng, found = np.random.default_rng(0), []
+    table = pd.DataFrame(rng.integers(3, size=(1000, 3)), columns=[*"abc"])
+    table["b"] = table["a"].where(rng.random(1000) < 0.8, table["b"])
+    schema = TableSchema(dict.fromkeys("abc", Categorical([0, 1, 2])), n_rows=1000)
+    settings = {"epsilon": math.inf, "schema": schema, "random_state": 0}
+    for n_iter, told in ((0, nullcontext), ("auto", nullcontext), ("auto", of_nothing)):
+        synthesizer = clone(ALL[name]).set_params(**settings, n_iter=n_iter)
+        with told(), insecure_randomness(0):
+            drawn = synthesizer.fit(table).sample(20_000, random_state=0)
+        both = [pd.crosstab(t["a"], t["b"], normalize=True) for t in (table, drawn)]
+        found.append(np.abs(np.subtract(*both)).to_numpy().sum() / 2)
+    first, after, of_noise = found
+    assert after < 0.25 * first < 0.25 * of_noise / 0.9
 
 
 WIDE = TableSchema(
@@ -385,7 +418,7 @@ OF_RANDOM |= {"weight_clip", "n_teacher_steps"}
 # A device changes where, and a budget what is charged: `test_budget.py`.
 PARAMETERS = [
     (name, parameter)
-    for name, plain in TRAINED.items()
+    for name, plain in (TRAINED | {"GANSynthesizer": PLAIN["GANSynthesizer"]}).items()
     for parameter in inspect.signature(type(plain)).parameters
     if parameter not in ("device", "budget")
 ]
@@ -395,7 +428,9 @@ PARAMETERS = [
 def result_of(name, parameter=None, *, init):
     settings = {"n_iter": 2, "epsilon": 40.0, "target": "y", "random_state": 0}
     settings |= {"init": init, "hidden_dims": ((3,), (3,))}
-    synthesizer = clone(PLAIN[name]).set_params(**settings)
+    synthesizer = clone(PLAIN[name])
+    own = settings.keys() & synthesizer.get_params()  # a GAN has no epsilon
+    synthesizer.set_params(**{parameter: settings[parameter] for parameter in own})
     if parameter is not None:
         synthesizer.set_params(**{parameter: OTHER[parameter]})
     if parameter == "schema":
