@@ -34,7 +34,7 @@ from skdpsynth.measure import (
     measure,
     measured_form,
 )
-from skdpsynth.privacy import PrivacyAccountant, Reservation
+from skdpsynth.privacy import PrivacyAccountant, Reservation, scope_words
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fitted
 from skdpsynth.table import Metadata, TableRows
@@ -66,7 +66,14 @@ ROUNDS = 10  # of "auto"
 GENERATOR_STEPS, RATE = 10, 0.05
 MOST_TEACHERS = 2048  # 4,096 take twice the time, and their votes vary more
 _BAR_AFTER = 10.0  # seconds, from which a loop shows its progress
+_NAMED = 3  # classes in a note, which has many other words
 _FIXED = "It is fixed; leave it out."
+
+
+def _some(words: list[str]) -> str:
+    """List a few, and count the others."""
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return ", ".join(words[:_NAMED]) + more
 
 
 def teachers_of(n_teachers: int | Literal["auto"], n_rows: float) -> int:
@@ -141,10 +148,10 @@ random_state : int, RandomState instance or None, default=None
 generator_ : MixtureGenerator or FactorGenerator
     The generators of all classes; public.
 n_iter_ : int
-    Rounds: those of the class with most; 0 where none were run. The report says how
-    many classes had some.
+    Rounds: one number, those of the class with most; 0 where none were run. The report
+    names the classes that had none.
 n_teachers_ : ndarray of shape (n_classes,), int
-    Teachers of each class, 0 where it did not train.
+    Teachers, one number per class in the order of `classes_`; 0 where it did not train.
 """
     # Of all parameters that any of them has.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -427,8 +434,10 @@ n_teachers_ : ndarray of shape (n_classes,), int
         ran, text = sum(n > 0 for n in rounds), f"{max(rounds)} rounds"
         if len(rounds) > 1:
             text += f" in {ran} of {len(rounds)} classes"
-        if ran < len(rounds):
-            text += "; the others have too few rows for the budget"
+        if teachers := [str(plan.n_teachers) for plan in plans if plan.n_teachers]:
+            text += f" (teachers: {_some(teachers)})"
+        if none := [scope_words(plan.label) for plan in plans if not plan.n_iter]:
+            text += f"; too few rows for the budget: {_some(none)}"
         return [f"Adversarial steps were run: {text}."]
 
     def _check_parameters(self) -> None:
