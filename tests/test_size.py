@@ -22,7 +22,7 @@ FOLDERS = {
     ".ci": (44, 296, 1, 0),
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2440, 15289, 25, 0),
+    "examples": (2441, 15289, 25, 0),
     "skdpsynth": (1937, 10047, 8, 15),
     "skdpsynth/audit": (2128, 11636, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
@@ -33,18 +33,18 @@ FOLDERS = {
     "skdpsynth/privacy": (3647, 17578, 10, 28),
     "skdpsynth/sampling": (691, 4739, 3, 3),
     "skdpsynth/schema": (2728, 15138, 6, 36),
-    "skdpsynth/synthesizers": (2897, 12525, 13, 9),
+    "skdpsynth/synthesizers": (2908, 12744, 13, 9),
     "skdpsynth/table": (4092, 32373, 11, 43),
-    "skdpsynth/training": (1959, 13507, 11, 33),
+    "skdpsynth/training": (1963, 13527, 11, 33),
     "skdpsynth/utils": (1488, 8852, 10, 29),
-    "tests": (29331, 259677, 116, 0),
+    "tests": (29380, 260275, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 202  # that are numbers, of modules
+CONSTANTS = 203  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 518  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41540  # words of docs
+DOCS = 41610  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -198,16 +198,14 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
     unlabelled rows with the teachers' majority on them (``r_c``) and labels by a
     classifier, both without noise. One labelled row can flip every label and every
     term of a sum whose noise covers one: 128 terms move it by up to 256 clipping
-    norms. The threshold test of votes is not charged, and of each of five runs the
-    best checkpoint is scored. Here r_c is 0, as in Triple-GAN ([2]_), the classifier
-    learns by DP-SGD, and votes are on generated rows and charged each.
+    norms. Of each of five runs the best checkpoint is scored. Here r_c is 0, as in
+    Triple-GAN ([2]_), the classifier learns by DP-SGD, and every vote is charged.
 
     Symbols of the paper: S_l rows with and S_d rows without a label, k ``n_teachers``,
     n_g ``batch_size``, n_s ``n_student_steps``, R ``max_grad_norm``, alpha
     ``unlabelled_weight``, mu_0 what (epsilon, delta) allow, rounds until then
     ``n_iter``, r_g the noisy votes, S the discriminator, alpha_p 0.1. The budget and
-    these decide sigma_0 and sigma_2. The threshold test (T_e, sigma_1) is left out: of
-    two answers one always leads, and asking costs as much.
+    these decide sigma_0 and sigma_2. There is no threshold test (T_e, sigma_1).
 
     The classifier, a softmax regression on what the measured marginals say of a row,
     learns before the other two, on labelled rows (R_c) of classes that train, and on

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.special import ndtr
 
+from skdpsynth.measure import RARE
 from skdpsynth.training._generator import N_KNOWN, Trainer
 from skdpsynth.training._teachers import GAIN, N_GENERATED
 
@@ -23,7 +24,6 @@ _RAREST = 1e-3  # probability of a label; rarer ones would weigh more than is kn
 # Noise of a vote per teacher, as which less is read: without it labels of rows that are
 # far from the middle outweigh all. Cosines with the truth rose from .1 to .97.
 _LEAST_NOISE = 0.15
-_LEAST_VARIANCE = 0.01  # of a feature, beside the largest; all are meant to have 1
 
 
 class Told(NamedTuple):
@@ -51,7 +51,7 @@ def told_by_sum(
     variance = n_errors * clipped.var(0, correction=0) + noise_std**2
     # A feature that is the same in all rows tells nothing. One that is nearly so must
     # not set the scale of all: without noise a lost table stayed lost.
-    least = _LEAST_VARIANCE * variance.max()
+    least = RARE * variance.max()
     precision = torch.where(variance > 0.0, 1.0 / variance.clamp_min(least), 0.0)
     product = gain * precision * (released - clipped.mean(0))
     return Told(torch.diag(gain**2 * precision), product)
