@@ -22,7 +22,7 @@ FOLDERS = {
     ".ci": (44, 296, 1, 0),
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2375, 14835, 25, 0),
+    "examples": (2376, 14835, 25, 0),
     "skdpsynth": (1948, 10302, 8, 15),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
@@ -33,18 +33,18 @@ FOLDERS = {
     "skdpsynth/privacy": (3660, 17658, 10, 30),
     "skdpsynth/sampling": (692, 4760, 3, 3),
     "skdpsynth/schema": (2784, 15650, 6, 38),
-    "skdpsynth/synthesizers": (2835, 12055, 13, 9),
+    "skdpsynth/synthesizers": (2854, 12274, 13, 9),
     "skdpsynth/table": (4146, 33297, 11, 43),
-    "skdpsynth/training": (1962, 13494, 11, 32),
+    "skdpsynth/training": (1966, 13514, 11, 32),
     "skdpsynth/utils": (1497, 8906, 10, 30),
-    "tests": (29705, 263991, 116, 0),
+    "tests": (29754, 264589, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 202  # that are numbers, of modules
+CONSTANTS = 203  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 520  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41546  # words of docs
+DOCS = 41619  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -100,12 +100,10 @@ class GPATESynthesizer(ClassGAN):
 
     The generator is that of `MarginalSynthesizer`. Measured tables stay in its loss
     while it trains. Instead of projecting gradients by a random matrix, teachers send
-    them by the features of a row, which are few: products of two columns. Teachers of
-    generated rows, which are public, show what the sum would be if real rows were such
-    rows; the generator moves as far as all sums so far say that they are not, less the
-    noise in them (James, Stein). The paper's threshold test is left out: votes on ten
-    bins rarely have a majority, what is not answered teaches nothing, and asking costs
-    as much as an answer. Rows without a released label take no part in training.
+    them by the features of a row, which are few: products of two columns. The generator
+    moves as far as all sums so far say that real rows differ from its own. The paper's
+    threshold test is left out: votes on ten bins rarely have a majority. Rows without a
+    released label take no part in training.
 
     References
     ----------

@@ -211,10 +211,8 @@ class PATEGANSynthesizer(VotingGAN):
 
     The paper stops when an epsilon computed from the votes is reached, and publishes
     it. That epsilon is a function of the private votes, as is the time of stopping, so
-    no theorem covers either; the bound is also used outside its range of validity, and
-    its noise parameter is a scale in Equation 4 and an inverse scale in Algorithm 1.
-    Here cost never depends on the data. Bounds and class shares, which the paper takes
-    from the data, are declared or measured.
+    no theorem covers either. Here cost never depends on the data. Bounds and class
+    shares, which the paper takes from the data, are declared or measured.
 
     Symbols of the paper: k ``n_teachers``, n ``batch_size``, n_T ``n_teacher_steps``,
     n_S ``n_student_steps``, 1 / lambda (of Algorithm 1) the noise of a vote.
@@ -222,10 +220,8 @@ class PATEGANSynthesizer(VotingGAN):
     In the paper a label teaches once; here those of the last eight rounds teach a
     network. The generator is that of `MarginalSynthesizer`. Measured tables stay in its
     loss while it trains. Teachers and student see products of two columns of a row, and
-    are linear in them. Teachers of generated rows, which are public, show what votes
-    would be if real rows were such rows; the student is the least squares of all labels
-    so far that differ from this. The generator moves as far as it says, less the noise
-    in it (James, Stein). Rows without a released label take no part in training.
+    are linear in them; the generator moves as far as all labels so far say. Rows
+    without a released label take no part in training.
 
     References
     ----------

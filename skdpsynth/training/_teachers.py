@@ -23,7 +23,7 @@ _READ = 128
 # A step of a linear teacher from 0, at a rate of one half: each side has half a weight,
 # and so has a row in doubt.
 GAIN = 0.125
-_NETWORK_RATE = 0.1  # of teachers with hidden layers
+_NETWORK_RATE = 0.1  # of teachers with hidden layers: plain descent, not Adam's 1e-3
 # Of the weights of a network that judges rows, by a step: else it and the generator
 # chase each other.
 FORGOTTEN = 1e-3
