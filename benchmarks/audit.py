@@ -53,8 +53,8 @@ MIXED = pd.concat([TABLE[["a", "b"]]] * 500, ignore_index=True)
 MIXED["y"] = [("p", "q", None, None)[i % 4] for i in range(len(MIXED))]
 _LABEL = Categorical(["p", "q"], nullable=True)
 
-# Measured are 2 columns of so many declared rows, and loops run by default.
-_DEFAULT = {"schema": _schema("ab", 500)}
+# Measured are 2 columns of so many declared rows, and loops run by default: from 600.
+_DEFAULT = {"schema": _schema("ab", 700)}
 # `as_published` but for one teacher and fewer and smaller steps.
 _PAPER = {"n_iter": 10, "batch_size": 1, "hidden_dims": ((16,), (16,))}
 _VOTES = {**_PAPER, "n_teachers": 1, "n_iter": 3, "batch_size": 8, "n_student_steps": 5}

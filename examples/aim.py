@@ -10,21 +10,15 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from numbers import Integral
-
-import numpy as np
 
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.extension import (
+    Ask,
     GeneratedSynthesizer,
-    Pairs,
-    Spend,
-    allocate_measurements,
-    choose_table_bins,
+    allocate,
+    choose_worst,
     measure,
-    measure_query,
-    noisy_pair_distances,
 )
 
 
@@ -82,78 +76,24 @@ class AIMSynthesizer(GeneratedSynthesizer):
             msg = f"n_rounds must be an int >= 1. Got {self.n_rounds!r} instead."
             raise ValueError(msg)
 
-    def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):
-        """Allocate to marginals what `MarginalSynthesizer` does, and share the rest.
-
-        A tenth of its squared mu is for choices. A class with few rows has marginals
-        alone, and borrows how columns depend on each other.
-        """
-        n_tables = min(self.n_rounds, math.comb(n_continuous + n_discrete, 2))
-        plans = []
-        for label, count in zip(labels, counts.tolist(), strict=True):
-            plan = allocate_measurements(
-                label, count, n_continuous, n_discrete, mu, form="pairs", order=2
-            )
-            if plan.pairs.mu:
-                rest = math.hypot(plan.pairs.mu, plan.relations.mu)
-                choice, tables = rest * math.sqrt(0.1), rest * math.sqrt(0.9)
-                plan = replace(
-                    plan,
-                    choice=Spend(choice),
-                    pairs=Spend(tables),
-                    relations=Spend(),
-                    n_tables=n_tables,
-                )
-            plans.append(plan)
-        return plans
+    def _allocate(self, table, mu):
+        # Of the squared mu, each of what is left; marginals have the rest.
+        shares = {"choice": 0.1, "pairs": 0.7}
+        return allocate(table, mu, shares=shares, n_tables=self.n_rounds)
 
     def _fit(self, rows, metadata, plans, accountant, seed):
-        one_way = [replace(plan, pairs=Spend()) for plan in plans]
-        measured = measure(rows, metadata, one_way, accountant)
+        ask, expected = Ask(rows, metadata.classes, accountant), [None] * len(plans)
+        measured = measure(rows, metadata, plans, accountant, pairs=False)
         model = self._fit_generator(measured, seed)
-        bins, shares = choose_table_bins(measured, plans)
-        expected = [np.outer(own, own) for own in shares]  # of independent columns
-        for n in range(max(plan.n_tables for plan in plans)):
+        for _ in range(max(plan.n_tables for plan in plans)):
             for c, plan in enumerate(plans):
-                if not plan.n_tables:
-                    continue
-                of_class = rows.parts_of_class(metadata.classes.codes[c])
-                scope = metadata.classes.scopes[c]
-                counts = measured.sizes[c] * expected[c]
-                known = measured.pairs[c].pairs if n else []
-                pair = _worst_pair(
-                    of_class, bins, counts, known, accountant, plan, scope
-                )
-                answer = measure_query(
-                    Pairs(bins, pair),
-                    of_class,
-                    accountant,
-                    mu=plan.pairs.mu / math.sqrt(plan.n_tables),
-                    scope=scope,
-                )
-                measured = measured.and_more(answer)
+                if plan.n_tables:
+                    worst = choose_worst(measured, plans, c, ask, expected[c])
+                    mu = plan.pairs.mu / math.sqrt(plan.n_tables)
+                    measured = measured.and_more(ask.release(worst, [mu], [c]))
             model = self._fit_generator(measured, seed)
-            expected = [own.pair_shares() for own in self.generator_.mixtures]
+            expected = [mixture.pair_shares() for mixture in self.generator_.mixtures]
         return model
-
-
-def _worst_pair(rows, bins, expected, known, accountant, plan, scope):
-    """Choose the pair of columns whose table a model explains worst, beyond noise."""
-    pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
-    line = accountant.reserve_gaussian(
-        "choice of a pair",
-        mu=plan.choice.mu / math.sqrt(plan.n_tables),
-        sensitivity=math.sqrt(len(pairs)),
-        scope=scope,
-    )
-    expected = np.rint(expected).astype(np.int64)
-    codes = rows.map(bins.encode)
-    distances = noisy_pair_distances(codes, bins.sizes, expected, line)
-    n_cells = np.array(bins.sizes)[pairs].prod(axis=1)
-    gains = distances - math.sqrt(2 / math.pi) * plan.pairs.noise_std * n_cells
-    for pair in known:
-        gains[(pairs == pair).all(axis=1)] = -np.inf
-    return pairs[[gains.argmax()]]
 
 
 QUICK = "--quick" in sys.argv

@@ -157,7 +157,8 @@ def execute() -> None:
     import nbformat
     from nbclient import NotebookClient
 
-    # The kernel has no bar to draw, and need not say that ipywidgets is not there.
+    # The kernel has no bar to draw (fits show their log), and need not say that
+    # ipywidgets is not there.
     os.environ["TQDM_DISABLE"] = "1"
     os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"
     notebook = nbformat.read(NOTEBOOK, as_version=4)

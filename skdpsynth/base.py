@@ -2,7 +2,7 @@
 
 `fit` checks the table, releases what the schema leaves out, allocates the budget, runs
 the algorithm, and closes the ledger. An algorithm is one file that fills in `_fit`,
-`_plan_classes` and `_ranks`.
+`_allocate` and `_ranks`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from skdpsynth.measure import (
     Allocation,
     Discovery,
     Measurements,
+    Outline,
     TableModel,
-    allocate,
     guess_table,
     remarks,
     weak_claims,
@@ -45,7 +45,6 @@ from skdpsynth.privacy import (
     PrivacyReport,
     claim,
     cost_of_failure,
-    scope_words,
 )
 from skdpsynth.sampling import Sampler
 from skdpsynth.schema import NOTHING_STATED, TableSchema
@@ -62,7 +61,6 @@ from skdpsynth.table import (
     open_table,
 )
 from skdpsynth.utils import Document
-from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.dtypes import same_name
 from skdpsynth.utils.sklearn_compat import (
     InstanceOf,
@@ -97,7 +95,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
     """Base class of all synthesizers.
 
     A subclass fills in ``_fit``, which measures or trains, and returns the marginals;
-    ``_plan_classes``, which says what a budget allows; and ``_ranks``, which draws
+    ``_allocate``, which says what a budget allows; and ``_ranks``, which draws
     where synthetic rows stand in the marginals.
 
     See Also
@@ -237,7 +235,11 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             discovery = Discovery(layout, schema, domains)
             metadata, rows = discovery.run(limited.rows, accountant, limited.sizes)
             accountant.limit_scopes(metadata.classes.scopes)
-            plans = self._allocate(metadata, accountant)
+            # Discovery left the same to every class.
+            left = self._left(accountant, metadata.classes.scopes[0])
+            plans = self._allocate(Outline.of(metadata), left)
+            for plan in plans:
+                _LOG.info("Plan: %s", plan)
             model = self._fit(rows, metadata, plans, accountant, seed)
             accountant.close()
             report = replace(accountant.report(), declared=declared_metadata(schema))
@@ -252,7 +254,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             complete = metadata.schema(schema)
             measurements = getattr(self, "measurements_", None)
             if isinstance(measurements, Measurements):
-                measurements.of_fit(complete, report)
+                measurements._of_fit(complete, report, accountant)
         except BaseException as error:
             self._forget()
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
@@ -437,7 +439,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         if self._adversarial:
             planner._check_parameters()
         return guess.plan(
-            planner._plan_classes,
+            planner._allocate,
             lambda epsilon: self._accountant(guess.layout, given, epsilon),
             self.epsilon,
             dependent=self._dependent,
@@ -456,39 +458,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         """Measure or train, set `generator_`, and return the marginals."""
 
     @abstractmethod
-    def _plan_classes(
-        self,
-        labels: Sequence[Hashable],
-        counts: Floats,
-        n_continuous: int,
-        n_discrete: int,
-        mu: float,
-    ) -> list[Allocation]:
+    def _allocate(self, table: Outline, mu: float) -> list[Allocation]:
         """Allocate what each class may spend (mu) to measurements and training."""
-
-    def _allocate(
-        self, metadata: Metadata, accountant: PrivacyAccountant
-    ) -> list[Allocation]:
-        """Allocate what discovery left over, which is the same for every class."""
-        classes = metadata.classes
-        plans = allocate(
-            self._plan_classes,
-            classes.scopes,
-            classes.planned,
-            metadata.domains,
-            self._left(accountant, classes.scopes[0]),
-            measured=metadata.layout.measured,
-        )
-        for plan in plans:
-            _LOG.info(
-                "Plan of %s: about %g rows, %d bins, %d tables of 2 columns%s, "
-                "%d groups of 3 columns, %d steps, %d teachers",
-                scope_words(plan.label),
-                *(plan.n_rows, plan.n_bins, plan.n_tables),
-                ", second moments" if plan.moments.mu else "",
-                *(plan.n_groups, plan.n_iter, plan.n_teachers),
-            )
-        return plans
 
     @staticmethod
     def _left(accountant: PrivacyAccountant, scope: Hashable) -> float:

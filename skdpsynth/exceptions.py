@@ -62,9 +62,3 @@ class DegradedResultWarning(UserWarning):
 
 class TiedScoresWarning(UserWarning):
     """Tied scores make a ranking, and hence its agreement, ambiguous."""
-
-
-def check_range(name: str, value: object, holds: bool, expected: str) -> None:
-    """Raise a ValueError about a parameter that is out of range."""
-    if not holds:
-        raise ValueError(f"{name} must be {expected}. Got {value!r} instead.")

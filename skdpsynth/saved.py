@@ -84,8 +84,9 @@ _DAMAGED = (
     "version of skdpsynth wrote it. Save the synthesizer again, or get the file anew."
 )
 _OTHER_VERSION = (
-    f"Expected a file of format version {FORMAT_VERSION}. Got {{}}. Use the release of "
-    "skdpsynth that wrote it, or fit again."
+    f"Expected a file of format version {FORMAT_VERSION}. Got {{0}}, which skdpsynth "
+    "{1} reads: run `pip install skdpsynth=={1}` and there `.load(path).sample(1000)` "
+    "of its class, or fit again."
 )
 
 
@@ -120,7 +121,7 @@ def _read(path: str | os.PathLike[str]) -> Contents:
     with open(path, "rb") as file:
         size, start = os.fstat(file.fileno()).st_size, file.read(8)
         if start[:4] == b"PK\x03\x04":
-            raise PersistenceError(_OTHER_VERSION.format("a zip, as up to 0.1.1"))
+            raise PersistenceError(_OTHER_VERSION.format("a zip", "0.1.1"))
         length = int.from_bytes(start, "little")
         require(length <= size, "a header that is longer than the file")
         _check_sizes(length, size, "Do not trust this file: it has too many columns")
@@ -133,7 +134,9 @@ def _read(path: str | os.PathLike[str]) -> Contents:
     version = document["format_version"]
     require(type(version) is int, "no format version")
     if version not in (FORMAT_VERSION, 2):
-        raise PersistenceError(_OTHER_VERSION.format(version))
+        release = document["versions"]["skdpsynth"]
+        require(release.isprintable() and len(release) <= WIDTH, "no versions")
+        raise PersistenceError(_OTHER_VERSION.format(version, release))
     arrays = load(data)  # it insists that they fill the rest of the file
     require(text == _signed(document, arrays), "another digest, or another layout")
     del document["sha256"]

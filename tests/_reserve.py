@@ -50,7 +50,7 @@ def run_step(
     columns = tuple(ColumnLayout.of(column, frame[column]) for column in frame)
     layout = TableLayout.of(columns, None, NOTHING_STATED)
     discovery = Discovery(layout, NOTHING_STATED)
-    (step,) = [own for own in discovery.of_columns if own.name == name]
+    (step,) = [own for own in discovery.column_steps if own.name == name]
     epsilon = math.inf if mu == math.inf else 1e4
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=9e-6)
     public = discovery.public(accountant, float(n_rows or len(frame)))

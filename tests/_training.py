@@ -69,8 +69,6 @@ def make_discriminator(rows, **changes):
 def make_ensemble(rows, n_teachers=12, *, seed=0, **changes):
     settings = {
         "n_features": rows.shape[1],
-        "learning_rate": 0.3,
-        "weight_decay": 0.02,
         "n_read": 6,
         "rng": np.random.default_rng(seed),
         "generator": torch.Generator().manual_seed(seed),

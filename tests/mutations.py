@@ -324,7 +324,7 @@ def unlabelled_in_the_first_class(real, self, *positions):
     return real(self, *positions, *[-1] * (0 in positions))
 
 
-@mutation("skdpsynth.utils._runs", "in_chunks")
+@mutation("skdpsynth.utils._numbers", "in_chunks")
 def last_chunk_overlaps(real, n_rows, *step):
     """Fill up the last chunk of rows with some of the one before: counted twice."""
     chunks = [*real(n_rows, *step)]

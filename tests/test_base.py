@@ -116,14 +116,14 @@ def test_nothing_can_be_drawn_after_a_fit():
     class Keeps(IndependentSynthesizer):
         def _fit(self, rows, metadata, plans, accountant, seed):
             model = super()._fit(rows, metadata, plans, accountant, seed)
-            mu = 1e-3 * accountant.mu_cap
-            line = accountant.reserve_gaussian("kept", mu=mu, sensitivity=1.0, count=2)
+            given = {"mu": 1e-3 * accountant.mu_cap, "sensitivity": 1.0, "count": 2}
+            line = accountant.reserve_gaussian("kept", answer=False, **given)
             noisy_counts(np.zeros(3, dtype=np.int64), 1, line)
             kept.extend([accountant, line])
             return model
 
-        def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
-            return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.9 * mu)
+        def _allocate(self, table, mu):
+            return super()._allocate(table, 0.9 * mu)
 
     Keeps().fit(correlated_table(2000)[["a"]])
     accountant, line = kept
@@ -187,7 +187,7 @@ def test_small_fit_is_fast(synthesizer):
 
 
 def test_a_method_that_is_missing_is_said_before_anything_is_charged():
-    with pytest.raises(TypeError, match=r"abstract.*_fit.*_plan_classes"):
+    with pytest.raises(TypeError, match=r"abstract.*_allocate.*_fit"):
         type("Unfinished", (BaseSynthesizer,), {})()
 
 
@@ -209,9 +209,9 @@ def test_a_plan_by_noisy_counts_that_passes_the_cap_is_refused():
     """The cap is fixed before the counts are released, and the ledger keeps it."""
 
     class PassesTheCap(IndependentSynthesizer):
-        def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
-            more = mu * (1.1 if counts.max() > 10 else 1.0)
-            return super()._plan_classes(labels, counts, n_numeric, n_levels, more)
+        def _allocate(self, table, mu):
+            more = mu * (1.1 if max(table.n_rows) > 10 else 1.0)
+            return super()._allocate(table, more)
 
     with pytest.raises(BudgetExceededError):
         PassesTheCap(target="y").fit(correlated_table(400))

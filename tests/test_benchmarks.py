@@ -136,8 +136,12 @@ def test_every_synthesizer_is_named_and_audited(load):
     named = set(load("_common").SYNTHESIZERS.values())
     assert exported - {"BaseSynthesizer"} == named
     audit = load("audit")
-    audited = {type(audit.synthesizer(case)).__name__ for case in audit.CASES}
+    cases = [audit.synthesizer(case) for case in audit.CASES]
+    audited = {type(case).__name__ for case in cases}
     assert named - {"GANSynthesizer"} == audited
+    default = [case for case in cases if getattr(case, "n_iter", None) == "auto"]
+    assert len({type(case) for case in default}) == 5
+    assert all((case.plan()["n_iter"] == 10).all() for case in default)
 
 
 def test_a_fit_with_pairs_costs_a_multiple_of_the_marginals_alone(load):

@@ -100,18 +100,19 @@ class _SetsGlobalGenerator(_Broken):
 
 
 class _Wastes(_Broken):
-    def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
-        return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.9 * mu)
+    def _allocate(self, table, mu):
+        return super()._allocate(table, 0.9 * mu)
 
 
 class _ForgetsRelease(_Broken):
-    def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
-        return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.99 * mu)
+    def _allocate(self, table, mu):
+        return super()._allocate(table, 0.99 * mu)
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         left = 0.1 * accountant.remaining_mu(metadata.classes.scopes[0])
+        given = {"mu": left, "sensitivity": 1.0, "answer": False}
         for scope in metadata.classes.scopes:
-            accountant.reserve_gaussian("more", mu=left, sensitivity=1.0, scope=scope)
+            accountant.reserve_gaussian("more", scope=scope, **given)
         return super()._fit(rows, metadata, plans, accountant, seed)
 
 

@@ -251,7 +251,7 @@ def test_a_synthesizer_in_one_file(run):
     printed = run("aim.py")
     chosen = re.findall(r"^\S+ and \S+, of (\d)$", printed, re.M)
     assert sorted(chosen) == sorted(2 * [*{*chosen}])
-    assert printed.count("\nchoice of a pair") == len(chosen) > 0
+    assert printed.count("\nchoice of pairs") == len(chosen) > 0
 
 
 @pytest.mark.nightly

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from skdpsynth.extension import BaseSynthesizer, allocate_measurements, measure
+from skdpsynth.extension import BaseSynthesizer, allocate, measure
 from skdpsynth.privacy.statistics import noisy_pair_tables
 
 
@@ -45,14 +45,9 @@ class TwoColumnSynthesizer(BaseSynthesizer):
         self.budget = budget
         self.random_state = random_state
 
-    def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):
+    def _allocate(self, table, mu):
         share = math.sqrt(0.9)  # of mu for the marginals: nine tenths of its square
-        return [
-            allocate_measurements(
-                label, float(count), n_continuous, n_discrete, mu * share
-            )
-            for label, count in zip(labels, counts, strict=True)
-        ]
+        return allocate(table, mu * share, order=1)
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         model = measure(rows, metadata, plans, accountant).model

@@ -17,7 +17,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_expit, ndtr, ndtri
 from scipy.stats import beta, binom, rankdata
 
-from skdpsynth.exceptions import check_range
+from skdpsynth.utils import check_range
 from skdpsynth.utils.arrays import Floats, Ints
 
 Counts = int | Ints

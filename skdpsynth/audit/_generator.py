@@ -34,9 +34,8 @@ from skdpsynth.audit._bounds import (
 )
 from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.exceptions import check_range
 from skdpsynth.privacy import claim as claim_text, gdp_epsilon
-from skdpsynth.utils import warn_deprecated, without
+from skdpsynth.utils import check_range, warn_deprecated, without
 from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.dtypes import as_moments, kind_of_dtype, same_name
 

@@ -28,7 +28,7 @@ from skdpsynth.audit._worlds import (
     where_of,
 )
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.exceptions import DegradedResultWarning, check_range
+from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy import (
     PrivacyAccountant,
     Reservation,
@@ -36,7 +36,7 @@ from skdpsynth.privacy import (
     secret_generator,
 )
 from skdpsynth.privacy.testing import Release
-from skdpsynth.utils import warn_deprecated, without
+from skdpsynth.utils import check_range, warn_deprecated, without
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

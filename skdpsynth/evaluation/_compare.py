@@ -23,7 +23,6 @@ from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidTableError,
     TiedScoresWarning,
-    check_range,
 )
 from skdpsynth.metrics import (
     CLASSIFIERS,
@@ -40,7 +39,7 @@ from skdpsynth.metrics import (
     synthetic_ranking_agreement,
     tstr_scores,
 )
-from skdpsynth.utils import without
+from skdpsynth.utils import check_range, without
 from skdpsynth.utils.containers import from_arrow
 
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 from skdpsynth.evaluation._plots import MOST_DRAWN, PRIVATE_FOOTER, drawable, picture
 from skdpsynth.evaluation._results import grid
 from skdpsynth.evaluation._runs import LEADING, boosted_area
-from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics import (
     CLASSIFIERS,
     LEAST_ROWS,
@@ -36,7 +36,15 @@ from skdpsynth.metrics import (
     without_identifiers,
 )
 from skdpsynth.schema import Identifier, TableSchema, Text
-from skdpsynth.utils import MOST_SHOWN, Block, Document, Grid, Heading, Items
+from skdpsynth.utils import (
+    MOST_SHOWN,
+    Block,
+    Document,
+    Grid,
+    Heading,
+    Items,
+    check_range,
+)
 from skdpsynth.utils.containers import from_arrow
 
 _PALE = 0.2  # a distance that is not dark: a good table has a pale picture

@@ -25,7 +25,6 @@ from skdpsynth.evaluation._runs import (
     Metric,
     package_version,
 )
-from skdpsynth.exceptions import check_range
 from skdpsynth.metrics import averaged
 from skdpsynth.privacy import claim
 from skdpsynth.utils import (
@@ -34,6 +33,7 @@ from skdpsynth.utils import (
     Grid,
     Heading,
     Items,
+    check_range,
     warn_deprecated,
     without,
 )

@@ -8,17 +8,17 @@ and three columns, and second moments. A `TableModel` has the marginals.
 
 from skdpsynth.measure._allocation import (
     Allocation as Allocation,
+    Loop as Loop,
+    Outline as Outline,
     Spend as Spend,
     Training as Training,
     allocate as allocate,
-    allocate_measurements as allocate_measurements,
-    measured_form as measured_form,
 )
 from skdpsynth.measure._bins import choose_bins as choose_bins
 from skdpsynth.measure._discovery import Discovery as Discovery
 from skdpsynth.measure._marginals import even_bins as even_bins
 from skdpsynth.measure._measure import (
-    choose_table_bins as choose_table_bins,
+    choose_worst as choose_worst,
     measure as measure,
     measure_unlabelled as measure_unlabelled,
 )
@@ -29,13 +29,12 @@ from skdpsynth.measure._plan import (
     weak_claims as weak_claims,
 )
 from skdpsynth.measure._query import (
+    Ask as Ask,
     Measurement as Measurement,
     Pairs as Pairs,
-    measure_query as measure_query,
 )
 from skdpsynth.measure._relations import PairTables as PairTables, Relation as Relation
 from skdpsynth.measure._shares import (
-    CLEAR_FROM as CLEAR_FROM,
     LEAST_NOISE as LEAST_NOISE,
     LIKELY as LIKELY,
     LITTLE as LITTLE,

@@ -8,10 +8,11 @@ value.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, compress, pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from scipy.special import ndtri
 from skdpsynth.measure._shares import COARSE_BINS, LITTLE, N_CELLS, TINY
 from skdpsynth.table import (
     MISSING,
+    ZERO,
     CategoryDomain,
     ColumnDomain,
     MarginalTransform,
@@ -27,7 +29,7 @@ from skdpsynth.table import (
     Own,
     PrivateRows,
 )
-from skdpsynth.utils import check_array, check_groups, in_chunks, require
+from skdpsynth.utils import MOST_SHOWN, check_array, check_groups, in_chunks, require
 from skdpsynth.utils.arrays import Floats, Ints
 
 # Of a number beside an exact zero, so that low and high values differ: with four the
@@ -39,6 +41,53 @@ def check_edges(edges: Any) -> None:  # noqa: ANN401 - of a file
     """Raise a ValueError unless edges rise within [0, 1]."""
     check_array(edges, "float64", (len(edges),), 0, 1)
     require(len(edges) > 1 and (np.diff(edges) > 0).all(), "edges")
+
+
+Kind = Literal["interval", "categories", "zero", "special", "missing", "other", "rank"]
+
+
+class Bin(NamedTuple):
+    """A bin of one column.
+
+    An interval has its ends, of which the lower one belongs to it, and of the last one
+    both; a special value is both of its ends. Times are in seconds since 1970, on the
+    column's own clock where it has a unit or its hours are measured. Categories in one
+    bin are listed. "other" is any other value. A bin of kind "rank" holds the values of
+    a column by their rank, in [0, 1], among those that occur with the same value of
+    another column, which `categories` names. In tables of three columns zeros, special,
+    missing and other values may be in a bin of another kind: `also` says so.
+    """
+
+    kind: Kind
+    ends: tuple[float, float] | None = None
+    categories: tuple[Hashable, ...] = ()
+    also: tuple[Kind, ...] = ()
+
+    def __str__(self) -> str:
+        """Write it as one would in a table."""
+        first, more = self.categories[:MOST_SHOWN], len(self.categories) - MOST_SHOWN
+        text = ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")
+        if self.ends is not None:  # of times all digits count
+            given, text = text, "[{:.12g}, {:.12g})".format(*self.ends)
+            if self.kind == "special":
+                text = f"{self.ends[0]:.12g}"
+            if self.kind == "rank":
+                text = f"rank {text} given {given}"
+        elif self.kind != "categories":
+            text = "0" if self.kind == "zero" else self.kind
+        return ", ".join([text or "(nothing)", *map(str, map(Bin, self.also))])
+
+    @staticmethod
+    def union(bins: Iterable[Bin], inside: Iterable[bool]) -> Bin:
+        """Return those of some bins of a column that are inside, as one."""
+        parts = [*compress(bins, inside)]
+        ends = [e for part in parts if part.kind == "interval" for e in part.ends or ()]
+        categories = tuple(chain.from_iterable(part.categories for part in parts))
+        also = [b.kind for b in parts if b.kind not in ("interval", "categories")]
+        kind: Kind = "interval" if ends else "categories"
+        if also and not (ends or categories):
+            kind = also.pop(0)
+        return Bin(kind, (ends[0], ends[-1]) if ends else None, categories, (*also,))
 
 
 @dataclass(frozen=True)
@@ -89,6 +138,28 @@ class ColumnBins:
         """Return the values of a numeric column that have a bin of their own."""
         every = getattr(domain, "own", ())
         return [own for own in every if self.of_code[own.code] >= 0]
+
+    def named(self, domain: ColumnDomain) -> tuple[Bin, ...]:
+        """Return the bins in words."""
+        if isinstance(domain, NumericDomain):
+            intervals = [
+                Bin("interval", e) for e in pairwise(domain.edges(self.edges).tolist())
+            ]
+            values = [
+                Bin("zero") if code == ZERO else Bin("special", (value, value))
+                for code, value, _ in self.own_of(domain)
+            ]
+            return (*intervals, *values, *[Bin("missing")] * domain.nullable)
+        inside: list[list[Hashable]] = [[] for _ in range(self.n_bins)]
+        for category, place in zip(domain.categories, self.of_code, strict=False):
+            inside[place].append(category)
+        # Without any categories these are none of the known.
+        bins = [
+            Bin("categories", None, (*own,)) if own else Bin("other") for own in inside
+        ]
+        if domain.nullable:
+            bins[self.of_code[-1]] = Bin("missing")
+        return (*bins,)
 
     @property
     def n_intervals(self) -> int:

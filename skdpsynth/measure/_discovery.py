@@ -17,7 +17,7 @@ from scipy.special import log_ndtr
 
 from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SURE
 from skdpsynth.measure._steps import COLUMN_STEPS, Cost, Domains, Public, released_keys
-from skdpsynth.privacy import Parts, PrivacyAccountant, grid_noise_std, unit_name
+from skdpsynth.privacy import Parts, PrivacyAccountant, unit_name
 from skdpsynth.privacy.statistics import noisy_counts, noisy_unit_counts
 from skdpsynth.schema import TableSchema
 from skdpsynth.table import (
@@ -61,7 +61,10 @@ class Labels:
         empty = column is not None and column.can_be_missing
         self.may_be_numbers = self.of_keys and number and not empty
         # The usual coding of a binary label, known to all, so it needs no threshold.
-        self._usual = (0, 1) if number else ()
+        self._usual = (0, 1) if self.of_keys and number else ()
+        # Of each release: of labels that are not public there may be two, of usual and
+        # other labels, or of labels and, where none is found, of the number of rows.
+        self._share = FOUND_SHARE / 2 if self.of_keys else FOUND_SHARE
         counts = schema.class_counts or {}
         stated = [counts.get(label) for label in self.labels or ()]
         if column is None:
@@ -73,24 +76,20 @@ class Labels:
         if self._declared:
             return Cost()
         if not self.of_keys:
-            return Cost(FOUND_SHARE)
-        # Half is kept for the case that no label passes, which no integer column meets.
-        share = FOUND_SHARE if self._usual else FOUND_SHARE / 2
-        noise_std = grid_noise_std(self._mu_found(public), 1.0)
-        return Cost(share, float(public.key_threshold(noise_std)))
+            return Cost(self._share)
+        noise_std = public.noise_std(self._share, 1)
+        # What is spent where no label is found is not known before.
+        n_releases = 1 + bool(self._usual)
+        return Cost(n_releases * self._share, float(public.key_threshold(noise_std)))
 
     def found_from(self, labels: Sequence[Hashable], public: Public) -> Floats:
         """Return the noisy rows from which each label is found; 0 if it is public."""
         found_from = np.full(len(labels), float(self.cost(public).found_from))
         usual = np.array([label in self._usual for label in labels])
-        if self.of_keys and usual.any():
-            noise_std = grid_noise_std(self._mu_found(public), 1.0)
-            found_from[usual] = 0.0 if usual.all() else SURE * noise_std
+        if usual.any():
+            sure = SURE * public.noise_std(self._share, 1)
+            found_from[usual] = 0.0 if usual.all() else sure
         return found_from
-
-    def _mu_found(self, public: Public) -> float:
-        """Return the mu of each of two releases for labels that are not public."""
-        return float(public.mu(FOUND_SHARE) / np.sqrt(2))
 
     def run(
         self, rows: Parts, accountant: PrivacyAccountant, public: Public
@@ -98,13 +97,12 @@ class Labels:
         """Release the classes and their sizes."""
         if self._declared:
             return Classes(self.labels or (), np.maximum(self._declared, 1.0))
-        labels, mu = self.labels, public.mu(FOUND_SHARE)
-        if labels is None:
+        labels = self.labels or ()
+        if self.of_keys:
             classes = self._found(rows, accountant, public)
             if classes.labels or self._usual:
                 return classes
-            labels, mu = (), self._mu_found(public)
-        noisy, beside, noise_std = self._counted(rows, labels, accountant, mu)
+        noisy, beside, noise_std = self._counted(rows, labels, accountant, public)
         # Without labels all rows are one class.
         counts = likely_counts(noisy, noise_std) if labels else np.maximum(noisy, 1.0)
         return Classes(labels, counts, noise_std, unclassed=beside)
@@ -114,10 +112,11 @@ class Labels:
         rows: Parts,
         labels: Sequence[Hashable],
         accountant: PrivacyAccountant,
-        mu: float,
+        public: Public,
     ) -> tuple[Floats, float, float]:
         """Release the rows of each class, or of all; others; return the noise too."""
         name, n = ("class counts" if labels else "row count"), max(len(labels), 1)
+        mu = public.mu(self._share)
         reservation = accountant.reserve_gaussian(name, mu=mu, sensitivity=1.0)
         n_bins = n + bool(labels)  # of which the last one holds the rows of no class
         codes = rows.map(place_labels, self.column, labels).map(np.mod, n_bins)
@@ -129,14 +128,14 @@ class Labels:
     ) -> Classes:
         """Find labels that nobody declared: usual ones counted, others by threshold."""
         assert self.column is not None
-        mu, usual, usual_std, beside = self._mu_found(public), self._usual, 0.0, 0.0
+        usual, usual_std, beside = self._usual, 0.0, 0.0
         counted: dict[Hashable, float] = {}
         if usual:
-            counts, beside, usual_std = self._counted(rows, usual, accountant, mu)
+            counts, beside, usual_std = self._counted(rows, usual, accountant, public)
             counted = dict(zip(usual, counts, strict=True))
         reservation = accountant.reserve_gaussian(
             "other class labels" if usual else "class labels and counts",
-            mu=mu,
+            mu=public.mu(self._share),
             sensitivity=1.0,
             delta=public.delta,
         )
@@ -228,16 +227,16 @@ class Discovery:
         self.labels = Labels(layout.label_column, schema)
         self.units = UnitSizes()
         unknown = {} if known else self.declared
-        self.of_columns = [kind(unknown, schema) for kind in COLUMN_STEPS]
-        with_keys = [step for step in self.of_columns if step.of_keys and step.columns]
+        self.column_steps = [kind(unknown, schema) for kind in COLUMN_STEPS]
         # The releases that need a delta of their own.
-        self._n_of_keys = self.labels.of_keys + len(with_keys)
+        of_keys = [bool(step.columns) and step.of_keys for step in self.column_steps]
+        self._n_of_keys = self.labels.of_keys + sum(of_keys)
         # What follows if the whole numbers of a target turn out to be no labels.
-        self.of_numbers: Discovery | None = None
+        self.without_labels: Discovery | None = None
         self.labels.may_be_numbers &= not known
         if self.labels.may_be_numbers:
-            self.of_numbers = Discovery(replace(layout, measured=True), schema)
-            self._n_of_keys = max(self._n_of_keys, 1 + self.of_numbers._n_of_keys)
+            self.without_labels = Discovery(replace(layout, measured=True), schema)
+            self._n_of_keys = max(self._n_of_keys, 1 + self.without_labels._n_of_keys)
 
     @property
     def delta_share(self) -> float:
@@ -246,14 +245,14 @@ class Discovery:
 
     def public(self, accountant: PrivacyAccountant, n_rows: float) -> Public:
         """Return what costs depend on, for a table of so many rows."""
-        delta = BESIDE_SHARE * accountant.delta / max(self._n_of_keys, 1)
+        delta = self.delta_share * accountant.delta / max(self._n_of_keys, 1)
         return Public(accountant.mu_cap, delta, accountant.rows_per_unit, n_rows)
 
-    def costs(self, accountant: PrivacyAccountant, n_rows: float) -> dict[str, Cost]:
+    def costs(self, accountant: PrivacyAccountant, n_rows: float) -> dict[type, Cost]:
         """Return what each step costs in a table of so many rows."""
         public = self.public(accountant, n_rows)
-        steps = [self.labels, self.units, *self.of_columns]
-        return {step.name: step.cost(public) for step in steps}
+        steps = [self.labels, self.units, *self.column_steps]
+        return {type(step): step.cost(public) for step in steps}
 
     def run(
         self,
@@ -266,33 +265,21 @@ class Discovery:
         `sizes`, of `limit_rows`, says how many rows the units of privacy have.
         """
         rows, target = Parts.of(table), self.layout.label_column
-        labels = [] if target is None else [target.name]
         public = self.public(accountant, math.nan)
-        labelled = rows.only(labels) if labels else rows
+        labelled = rows if target is None else rows.only([target.name])
         classes = self.labels.run(labelled, accountant, public)
-        if self.of_numbers is not None and not classes.labels:
-            return self.of_numbers.columns(rows, classes, accountant, public, sizes)
-        return self.columns(rows, classes, accountant, public, sizes)
-
-    def columns(
-        self,
-        rows: Parts,
-        classes: Classes,
-        accountant: PrivacyAccountant,
-        public: Public,
-        sizes: Parts | None,
-    ) -> tuple[Metadata, TableRows]:
-        """Release what the schema does not say of the columns; classes are known."""
-        target, columns = self.layout.label_column, [*self.declared]
         public = public._replace(n_rows=float(classes.counts.sum()))
-        of_columns: Domains = {**self.declared}
-        for step in self.of_columns:
-            of_columns |= step.run(rows, of_columns, accountant, public)
-        domains = self._known or tuple(filter(None, of_columns.values()))
-        metadata = Metadata.of(self.layout, domains, classes, self._schema)
+        rest = self
+        if self.without_labels is not None and not classes.labels:
+            rest, target = self.without_labels, None
+        known: Domains = {**rest.declared}
+        for step in rest.column_steps:
+            known |= step.run(rows, known, accountant, public)
+        domains = self._known or tuple(filter(None, known.values()))
+        metadata = Metadata.of(rest.layout, domains, classes, self._schema)
         if sizes is not None:
             metadata = self.units.run(sizes, metadata, accountant, public)
-        labels = [] if target is None else [target.name]
+        columns, labels = [*known], [] if target is None else [target.name]
         encoded = rows.only([*names_read(columns), *labels]).map(
             encode_rows, columns, list(domains), target, classes.labels
         )

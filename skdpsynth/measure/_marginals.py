@@ -54,22 +54,17 @@ from skdpsynth.utils import FEW_NUMBERS
 from skdpsynth.utils.arrays import Floats
 
 
-# A round of one class: a `Measurement` whose query is `Marginals`.
-def counts_of(answer: Measurement, size: float) -> dict[int, Floats]:
-    """Return the counts of each column of a round, for a number of rows."""
-    counts = answer.query.counted(answer).counts(size)
-    return dict(zip(answer.query.columns, counts, strict=True))
-
-
+# A round of one class: its `Measurement`, whose query is `Marginals`.
 def histograms(answer: Measurement, size: float) -> dict[int, Histogram]:
     """Return the histograms of numeric columns of a round, for a number of rows."""
-    of_columns, counts = {}, counts_of(answer, size)
-    for j, edges in answer.query.edges.items():
+    query, (noise_std,), of_columns = answer.query, answer.noise_std.tolist(), {}
+    counts = query.counts(answer, size)
+    for j, edges in query.edges.items():
         bins, rest = np.split(counts[j], [len(edges) - 1])
-        own, nullable = rest.tolist(), answer.query.domains[j].nullable
+        own, nullable = rest.tolist(), query.domains[j].nullable
         missing = own.pop() if nullable else 0.0
-        found = Histogram(edges, bins, answer.noise_std, (*(own or [0.0]), missing))
-        inside = min(found.total * QUARTER, found.noise_std * ROWS_FROM)
+        found = Histogram(edges, bins, noise_std, (*(own or [0.0]), missing))
+        inside = min(found.total * QUARTER, noise_std * ROWS_FROM)
         of_columns[j] = replace(found, thin=bool(bins.sum() < inside))
     return of_columns
 
@@ -135,7 +130,7 @@ def estimate(
     The last round of each class counted all columns. `cells` are the edges of the final
     density of each numeric column, (n_cells + 1,), `sizes` the rows of each class.
     """
-    stds = np.array([answers[-1].noise_std for answers in rounds])
+    stds = np.concatenate([answers[-1].noise_std for answers in rounds])
     counted = [
         [histograms(answer, size) for answer in answers]
         for answers, size in zip(rounds, sizes, strict=True)
@@ -164,7 +159,9 @@ def estimate(
         rows = np.maximum(totals, 1.0)
         masses.append(fit_densities(of_class, grids, rows, spiked=spiked))
     of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
-    last = [counts_of(own[-1], size) for own, size in zip(rounds, sizes, strict=True)]
+    last = [
+        own.query.counts(own, n) for (*_, own), n in zip(rounds, sizes, strict=True)
+    ]
     columns = []
     for j, domain in enumerate(domains):
         if isinstance(domain, CategoryDomain):
@@ -408,10 +405,10 @@ def measure_marginals(
 
     def ask_class(c: int, query: Marginals, mu: float) -> Measurement:
         """Release an answer of a class, with its number of rows if one is declared."""
-        if classes.noise_stds[c] == 0:
+        if classes.noise_std[c] == 0:
             spread = sum(1.0 - 1.0 / max(n, 1) for n in query.n_cells)
             query = replace(query, size_weight=math.sqrt(SMALL_SHARE * spread))
-        released.append(ask.release(query, mu, c))
+        released.append(ask.release(query, [mu], [c]))
         return released[-1]
 
     if not mus.any():

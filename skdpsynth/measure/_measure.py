@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from skdpsynth.measure._allocation import (
     Allocation,
-    and_unlabelled,
-    mus_of_relations,
+    Outline,
     table_bins,
+    with_unlabelled,
 )
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
 from skdpsynth.measure._marginals import measure_marginals
-from skdpsynth.measure._measurements import Measurements, having_pairs
+from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._query import (
     QUERIES,
     Ask,
     Cells,
+    Marginals,
     Moments,
     Pairs,
     Query,
@@ -41,7 +43,7 @@ from skdpsynth.measure._shares import (
 from skdpsynth.privacy import UNLABELLED, PrivacyAccountant
 from skdpsynth.privacy.statistics import noisy_counts, noisy_pair_distances
 from skdpsynth.table import Metadata, TableRows, place_labels
-from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.arrays import Floats, Ints
 
 
 def measure(
@@ -50,12 +52,15 @@ def measure(
     plans: Sequence[Allocation],
     accountant: PrivacyAccountant,
     design: Measurements | None = None,
+    *,
+    pairs: bool = True,
 ) -> Measurements:
     """Measure every class as planned; classes compose in parallel.
 
     `rows` are encoded and private, `metadata` says what is public of the table, `plans`
     how much of the budget of each class each release has, and the ledger is charged for
     it. With a `design`, the measurements of another table, the same queries are asked.
+    Without `pairs` only single columns are measured.
     """
     mus = np.array([plan.marginals.mu for plan in plans])
     again = None if design is None else [answers[-1].query for answers in design.rounds]
@@ -66,21 +71,21 @@ def measure(
     known = Measurements(metadata, released, stds, cells)
     if design is not None:
         return _again(known, design, plans, ask)
+    if not pairs:
+        return known
     if any(plan.pairs.mu for plan in plans):
         known = _two_columns(known, plans, ask)
         known = _related_columns(known, plans, ask)
+    related = any(isinstance(answer.query, Cells) for answer in known)
     for c, plan in enumerate(plans):
         if plan.triples.mu:
-            # With what relations would have had, if there are none.
-            kinds = {answer.query.kind for answer in known}
-            spare = 0.0 if "cells" in kinds else plan.relations.mu
             groups = known.bins.groups(known.shares[c], plan.n_groups)
             query: Query = Triples(known.bins, groups, plan.n_groups)
-            mu = math.hypot(plan.triples.mu, spare)
-            known = known.and_more(ask.release(query, mu, c))
+            mu = plan.mu_of_triples(related=related)
+            known = known.and_more(ask.release(query, [mu], [c]))
         if plan.moments.mu:
             query = Moments.of(known.model, c, float(known.sizes[c]))
-            known = known.and_more(ask.release(query, plan.moments.mu, c))
+            known = known.and_more(ask.release(query, [plan.moments.mu], [c]))
     return known
 
 
@@ -109,15 +114,20 @@ def measure_unlabelled(
         mu=mu * math.sqrt(SMALL_SHARE),
         sensitivity=1.0,
         scope=UNLABELLED,
+        answer=False,
     )
     # They are in one place, in which they are counted.
     places = rows.parts_of_class(-1).map(place_labels, None, ())
     (n_rows,) = noisy_counts(places, 1, of_size).tolist()
     mu *= math.sqrt(1.0 - SMALL_SHARE)
-    return and_unlabelled(metadata, plans, n_rows, of_size.noise_std, mu)
+    classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), of_size.noise_std)
+    known = replace(metadata, classes=classes)
+    table = Outline([UNLABELLED], [float(classes.planned[-1])], metadata.domains)
+    more = with_unlabelled(plans, table, mu)
+    return (metadata if more is plans else known), more
 
 
-def choose_table_bins(
+def _choose_bins(
     known: Measurements, plans: Sequence[Allocation]
 ) -> tuple[TableBins, list[Floats]]:
     """Choose the bins of all columns in tables of two, from tables of one.
@@ -126,7 +136,7 @@ def choose_table_bins(
     class, is the share of each of the D bins in its column, of shape (D,).
     """
     metadata, prior = known.metadata, known.metadata.classes.prior
-    n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
+    n_bins = table_bins(plans, Outline.of(metadata))
     # Rare codes of one value of a column that they decide are in one bin.
     rules, columns = metadata.rules, enumerate(metadata.columns)
     alike = {j: rules.alike(column.name) for j, column in columns}
@@ -140,15 +150,16 @@ def _two_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure tables of two columns: of several classes together, then of each."""
-    given = known, plans, ask, *choose_table_bins(known, plans)
-    every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
-    having = having_pairs(every, ask.classes)
-    query, together = _choose_pairs(*given, having), plans[having[0]].together
-    answers = [ask.release(query, together.mu, *having)] if together.mu else []
-    for c in every:
-        # Rows without a label choose for themselves.
-        chosen = query if c in having else _choose_pairs(*given, [c])
-        answers.append(ask.release(chosen, plans[c].pairs.mu, c))
+    given = known, plans, ask, *_choose_bins(known, plans)
+    mus = np.array([plan.pairs.mu for plan in plans])
+    joined = ask.classes.joined(mus > 0)
+    positions = np.flatnonzero(joined).tolist()
+    query, together = _choose_pairs(*given, positions), plans[positions[0]].together
+    answers = [ask.release(query, [together.mu], positions)] if together.mu else []
+    answers.append(ask.release(query, mus[joined].tolist(), *([c] for c in positions)))
+    for c in np.flatnonzero(~joined & (mus > 0)).tolist():  # rows without a label
+        chosen = _choose_pairs(*given, [c])
+        answers.append(ask.release(chosen, [plans[c].pairs.mu], [c]))
     return known.and_more(*answers)
 
 
@@ -168,26 +179,21 @@ def _choose_pairs(
     `shares` of each class, were released before.
     """
     plan, target = plans[positions[0]], known.metadata.measured
-    pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+    pairs = _all_pairs(bins)
     if not (mu := plan.choice.mu):
         return Pairs(bins, pairs)
     counts = ask.classes.counts
-    apart = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
-    rows, scope = ask.of(*positions)
-    line = ask.accountant.reserve_gaussian(
-        "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
-    )
-    expected = np.rint(apart).astype(np.int64)
-    codes, sizes = rows.map(bins.encode), bins.sizes
-    distances = noisy_pair_distances(codes, sizes, expected, line).astype(float)
+    expected = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
+    distances = _distances(ask, bins, expected, mu, positions)
     # Of a count, in the L1 distance of a table.
     of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables
     if plan.few_rows:
         noise_std /= 2
         # The mean distance of independent columns is no dependence.
-        starts, off = bins.starts[:-1], np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
-        by_chance = np.add.reduceat(np.add.reduceat(off, starts, 0), starts, 1)
+        mean = np.sqrt(2.0 / math.pi * np.maximum(np.rint(expected), 0))
+        starts = bins.starts[:-1]
+        by_chance = np.add.reduceat(np.add.reduceat(mean, starts, 0), starts, 1)
         distances -= by_chance[tuple(pairs.T)]
     first = np.any(pairs == (-1 if target is None else target), axis=1)
     # Of a table that is measured alone. It grows with the root of their number, so the
@@ -204,6 +210,56 @@ def _choose_pairs(
     return Pairs(bins, pairs[np.sort(chosen)])
 
 
+def _all_pairs(bins: TableBins) -> Ints:
+    return np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+
+
+def _distances(
+    ask: Ask, bins: TableBins, expected: Floats, mu: float, positions: Sequence[int]
+) -> Floats:
+    """Release the L1 distance of each pair's table to whole numbers near `expected`."""
+    rows, scope = ask.of(*positions)
+    sensitivity = math.sqrt(math.comb(len(bins.sizes), 2))
+    line = ask.accountant.reserve_gaussian(
+        "choice of pairs", mu=mu, sensitivity=sensitivity, scope=scope, answer=False
+    )
+    whole, codes = np.rint(expected).astype(np.int64), rows.map(bins.encode)
+    return noisy_pair_distances(codes, bins.sizes, whole, line).astype(float)
+
+
+def choose_worst(
+    known: Measurements,
+    plans: Sequence[Allocation],
+    place: int,
+    ask: Ask,
+    expected: Floats | None = None,
+) -> Pairs:
+    """Choose the pair of columns whose table in a class a model explains worst.
+
+    Of the pairs that were not measured, by the noisy distance of the table to what is
+    expected, less that of the noise that it would get. `expected`, of shape (n_bins,
+    n_bins), are shares of the rows in pairs of bins, by default of independent columns.
+    Each of the `n_tables` choices of a class, which is at `place` among the `plans`,
+    has an equal part of the mu of its `choice`.
+
+    Sensitivity: the distances of all P pairs are released. A row changes one cell of
+    each table by 1, and so its distance to whole numbers by at most 1: ``sqrt(P)``.
+    """
+    plan = plans[place]
+    begun = known.has_pairs.any()
+    given = (known.bins, known.shares) if begun else _choose_bins(known, plans)
+    bins, shares = given
+    if expected is None:
+        expected = np.outer(shares[place], shares[place])
+    mu = plan.choice.mu / math.sqrt(plan.n_tables)
+    distances = _distances(ask, bins, known.sizes[place] * expected, mu, [place])
+    pairs, of_noise = _all_pairs(bins), math.sqrt(2.0 / math.pi) * plan.pairs.noise_std
+    gains = distances - of_noise * np.array(bins.sizes)[pairs].prod(axis=1)
+    if known.has_pairs[place]:
+        gains[known.pairs.asked[place][tuple(pairs.T)]] = -math.inf
+    return Pairs(bins, pairs[[gains.argmax()]])
+
+
 def _related_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
@@ -211,15 +267,15 @@ def _related_columns(
 
     Which they are, the tables of pairs show.
     """
-    having, relations = known.having_pairs, known.relations
-    mu = plans[having[0]].relations.mu
+    joined, relations = np.flatnonzero(known.joined).tolist(), known.relations
+    mu = plans[joined[0]].relations.mu
     if not mu:
         return known
     domains, bins = known.metadata.domains, known.bins
     n_strong = sum(one.strong for one in relations.each)
     n_bins, noise_std = max(bins.sizes), max(math.sqrt(n_strong) / mu, LEAST_NOISE)
     # Seven deviations in each of about three cells of a bin that have rows.
-    clear = sum(plans[c].n_rows for c in having) / (ROWS_FROM / 2 * noise_std * n_bins)
+    clear = sum(plans[c].n_rows for c in joined) / (ROWS_FROM / 2 * noise_std * n_bins)
     n_parts = int(np.clip(clear, 1, N_CELLS // n_bins))  # marginals know no more
     prior, marginals = known.metadata.classes.prior, known.model.marginals
     finer = finer_bins(domains, marginals, prior, bins, n_parts)
@@ -229,9 +285,9 @@ def _related_columns(
     if not strong:
         return known
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
-    of_cells, of_ranks = mus_of_relations(mu, len(domains))
+    of_cells, of_ranks = plans[joined[0]].mus_of_relations(len(domains))
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
-    known = known.and_more(ask.release(cells, of_cells, *having))
+    known = known.and_more(ask.release(cells, [of_cells], joined))
     if len(domains) == 2:  # there is no third column
         return known
     # In a wide table only third columns that share most information with the child.
@@ -243,32 +299,35 @@ def _related_columns(
         sets += [(one.parent, one.child, j) for j in sorted(third)]
         groups += [one.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
-    return known.and_more(ask.release(ranks, of_ranks, *having))
+    return known.and_more(ask.release(ranks, [of_ranks], joined))
 
 
 def _again(
     known: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Ask the queries of a design again, but for its marginals, which were asked."""
-    scopes, n_columns = design.metadata.classes.scopes, len(known.metadata.domains)
+    n_columns, joined = len(known.metadata.domains), np.flatnonzero(design.joined)
     kinds, answers = [*QUERIES], []
     for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):
-        query, of_class = answer.query, answer.scope in scopes
-        positions = [scopes.index(answer.scope)] if of_class else design.having_pairs
-        plan = plans[positions[0]]
-        of_cells, of_ranks = mus_of_relations(plan.relations.mu, n_columns)
+        query, own = answer.query, design._places(answer)
+        if isinstance(query, Marginals):
+            continue
         if isinstance(query, Moments):
-            (c,) = positions
+            (c,) = own
             query = Moments.of(known.model, c, float(known.sizes[c]))
-        of_pairs = plan.pairs.mu if of_class else plan.together.mu
-        asked = [(o.query.kind, o.scope) for o in design].count(("pairs", answer.scope))
-        mu = {
-            "pairs": of_pairs / math.sqrt(max(asked, 1)),
-            "triples": plan.triples.mu,
-            "moments": plan.moments.mu,
-            "cells": of_cells,
-            "ranks": of_ranks,
-        }.get(query.kind)
-        if mu is not None:
-            answers.append(ask.release(query, mu, *positions))
+        asked = [[c] for c in own] or [joined.tolist()]
+        alike = [o.scopes for o in design if o.query.kind == query.kind]
+        mus = []
+        for (c, *_), scope in zip(asked, answer.scopes, strict=True):
+            plan = plans[c]
+            of_cells, of_ranks = plan.mus_of_relations(n_columns)
+            mu = {
+                "pairs": plan.pairs.mu if own else plan.together.mu,
+                "triples": plan.triples.mu,
+                "moments": plan.moments.mu,
+                "cells": of_cells,
+                "ranks": of_ranks,
+            }[query.kind]
+            mus.append(mu / math.sqrt(sum(scope in scopes for scopes in alike)))
+        answers.append(ask.release(query, mus, *asked))
     return known.and_more(*answers)

@@ -4,39 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError, ReservationError
 from skdpsynth.measure._bins import (
+    Bin,
     ColumnBins,
     FinerBins,
     TableBins,
     check_edges,
     in_order,
 )
-from skdpsynth.measure._described import Table, described
 from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes
-from skdpsynth.measure._query import (
-    QUERIES,
-    Cells,
-    Marginals,
-    Measurement,
-    Moments,
-    Pairs,
-    Query,
-    Ranks,
-    Triples,
-    decoded,
-    encoded,
-)
+from skdpsynth.measure._query import QUERIES, Measurement, Query, decoded, encoded
 from skdpsynth.measure._relations import (
     PairTables,
     Relations,
@@ -57,29 +46,67 @@ from skdpsynth.measure._table_model import (
     metadata_from_state,
     metadata_to_state,
 )
-from skdpsynth.privacy import UNLABELLED, PrivacyReport, scope_words, unit_words
-from skdpsynth.schema import TableSchema
-from skdpsynth.table import (
-    Classes,
-    ColumnDomain,
-    MarginalTransform,
-    Metadata,
-    NumericDomain,
-    is_number,
+from skdpsynth.privacy import (
+    UNLABELLED,
+    PrivacyAccountant,
+    PrivacyReport,
+    scope_words,
+    unit_words,
 )
+from skdpsynth.schema import TableSchema
+from skdpsynth.table import ColumnDomain, MarginalTransform, Metadata, NumericDomain
 from skdpsynth.utils import (
     DAMAGED,
     FEW_NUMBERS,
     MAX_BYTES,
+    check_array,
     check_new,
     parse_json,
     read_text,
     require,
 )
-from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.arrays import Bools, Floats
 
-_FORMAT = "skdpsynth measurements 2"  # 1 was of no release
-_STDS = ("noise_std", "unlabelled_std")  # of numbers of rows, as in `Classes`
+_FORMAT = "skdpsynth measurements 3"
+_OTHER_VERSION = (
+    "measurements that another version wrote ({!r:.80}); install it and sample there by"
+    " MarginalSynthesizer.from_measurements(Measurements.load(path)).sample(1000)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One noisy table of a fit, with names.
+
+    It has no columns for the number of rows, up to three for counts, which may be
+    negative, and all for second moments, without bins: covariances of normal scores,
+    whose diagonal is not measured and NaN. So are finer tables of two columns where
+    nothing was counted. The noise is that of each value; that of the number of rows,
+    which completes the counts of one column, is with that number. The label is that of
+    the class; None for all rows, or those of all classes with tables of two columns,
+    and of rows without a label if these have some, which are named where they are
+    alone.
+    """
+
+    columns: tuple[Hashable, ...]
+    bins: tuple[tuple[Bin, ...], ...]
+    values: NDArray[np.floating]
+    noise_std: float
+    class_label: Hashable = None
+
+    @property
+    def order(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+    def cells(self) -> Iterator[tuple[str, float]]:
+        """Return the bins of every value, as a text, and the value."""
+        if self.bins or not self.columns:
+            texts = ("; ".join(map(str, bins)) for bins in product(*self.bins))
+            yield from zip(texts, self.values.ravel().tolist(), strict=True)
+            return
+        for i, j in zip(*np.triu_indices(self.order, 1), strict=True):
+            yield f"{self.columns[i]}; {self.columns[j]}", float(self.values[i, j])
 
 
 class Measurements:
@@ -93,7 +120,7 @@ class Measurements:
         What is public of the table.
     released : iterable of Measurement
         The answers.
-    planned_stds : sequence of n_classes float
+    planned_stds : array-like of shape (n_classes,)
         Planned noise of the counts of tables of one column, in rows.
     cells : dict of int to ndarray
         Edges of the cells of each numeric column, which its marginals are made of.
@@ -117,13 +144,13 @@ class Measurements:
         self,
         metadata: Metadata,
         released: Iterable[Measurement] = (),
-        planned_stds: Sequence[float] | None = None,
+        planned_stds: Sequence[float] | Floats | None = None,
         cells: Mapping[int, Floats] | None = None,
     ) -> None:
         self.metadata = metadata
         self._released = tuple(released)
-        n_classes = len(metadata.classes)
-        self.planned_stds = [0.0] * n_classes if planned_stds is None else planned_stds
+        stds = np.zeros(len(metadata.classes)) if planned_stds is None else planned_stds
+        self.planned_stds = np.array(stds, dtype=np.float64)
         self.cells = {} if cells is None else cells
         self._claim: tuple[TableSchema, PrivacyReport] | None = None
         self._check()
@@ -131,31 +158,36 @@ class Measurements:
     def _check(self) -> None:
         """Raise a ValueError unless all parts are of the same columns and classes."""
         domains, scopes = self.metadata.domains, self.metadata.classes.scopes
-        require(len(self.planned_stds) == len(scopes), "classes")
-        require(all(is_number(s) and s >= 0 for s in self.planned_stds), "noise")
+        check_array(self.planned_stds, "float64", (len(scopes),), 0)
         for j, edges in self.cells.items():
             require(type(j) is int and 0 <= j < len(domains), "cells")
             require(isinstance(domains[j], NumericDomain), "cells")
             check_edges(edges)
         for answer in self:
-            require(answer.scope is None or answer.scope in scopes, "another class")
-            answer.query.check(domains)
-        rounds = [[answer.query for answer in of_class] for of_class in self.rounds]
+            query, places = answer.query, self._places(answer)
+            require(places == sorted(places), "classes in another order")
+            query.check(domains)
+            if query.kind == "moments":
+                require(places == [query.position], "second moments of another class")
+        rounds = [[one.query for one in of_class] for of_class in self.rounds]
         require(all(rounds) or not any(rounds), "rounds")
         for *first, last in filter(None, rounds):  # a coarse one at most, then all
             require(not last.coarse and all(one.coarse for one in first), "rounds")
             require(last.columns == (*range(len(domains)),), "rounds")
             require(len(first) <= 1 and set(self.cells) == set(last.edges), "cells")
-        others = [o for o in self if not isinstance(o.query, Marginals | Pairs)]
-        asked = {(answer.query.kind, answer.scope) for answer in others}
-        require(len(asked) == len(others), "an answer that comes twice")
-        of_pairs = self._of_kind(Pairs)
+        others = [o for o in self if o.query.kind not in ("marginals", "pairs")]
+        asked = [
+            (other.query.kind, scope) for other in others for scope in other.scopes
+        ]
+        require(len({*asked}) == len(asked), "an answer that comes twice")
+        of_pairs = self._of_kind("pairs")
         require(all(pairs.query.bins is self.bins for pairs in of_pairs), "other bins")
         of_bins = of_pairs or any(kind != "moments" for kind, _ in asked)
-        require(self.pairs or not of_bins, "tables of no pairs")
-        for answer in self._of_kind(Cells, Ranks):
+        require(self.has_pairs.any() or not of_bins, "tables of no pairs")
+        for answer in self._of_kind("cells", "ranks"):
             answer.query.finer.check(domains, self.bins)
-        require(self.together is None or len(self.having_pairs) > 1, "classes")
+        alone = not of_pairs or self.together is None
+        require(alone or self.joined.sum() > 1, "classes")
 
     def and_more(self, *more: Measurement) -> Measurements:
         """Return these and others; for synthesizers.
@@ -213,7 +245,23 @@ class Measurements:
             Each has ``columns``, ``bins``, ``values``, ``noise_std``, ``class_label``
             and ``order``, the number of columns.
         """
-        return [*described(self, self.metadata, self.sizes)]
+        classes, columns = self.metadata.classes, self.metadata.columns
+        labels = {scope: scope for scope in (*classes.scopes, None)}
+        labels[UNLABELLED] = UNLABELLED.value
+        known = zip(classes.scopes, classes.counts, classes.noise_std, strict=True)
+        listed = [
+            Table((), (), np.array(count), std, labels[scope])
+            for scope, count, std in known
+            if std
+        ]
+        sizes = {None: 0.0, **dict(zip(classes.scopes, self.sizes, strict=True))}
+        for answer in self:
+            for scope in answer.scopes:
+                given = answer.of(scope), self.metadata, float(sizes[scope])
+                for own, bins, values, std in answer.query.describe(*given):
+                    names = tuple(columns[j].name for j in own)
+                    listed.append(Table(names, bins, values, std, labels[scope]))
+        return listed
 
     def to_frame(self) -> pd.DataFrame:
         """List all values, one per row.
@@ -252,27 +300,27 @@ class Measurements:
         """
         check_new(path, overwrite=overwrite)
         (schema, report), classes = self.claim, self.metadata.classes
-        places = {scope: n for n, scope in enumerate(classes.scopes)}
+        of_bins = [*self._of_kind("pairs")[:1], *self._of_kind("cells")]
         document = {
             "format": _FORMAT,
             "schema": schema.to_dict(),
             "report": report.to_dict(),
             "table": metadata_to_state(self.metadata),
             "counts": encoded(classes.counts),
-            "noise": {name: float(getattr(classes, name)) for name in _STDS},
-            "planned_stds": [*map(float, self.planned_stds)],
+            "noise": classes.noise_std.tolist(),
+            "planned_stds": self.planned_stds.tolist(),
             "cells": encoded(self.cells),
-            "bins": _bins_to_json(self.bins) if self.pairs else None,
-            "finer": [
-                _bins_to_json(cells.query.finer.bins) for cells in self._of_kind(Cells)
+            "bins": [
+                [{k: encoded(x) for k, x in vars(own).items()} for own in bins.columns]
+                for bins in (own.query.bins for own in of_bins)
             ],
             "released": [
                 {
                     **answer.query.to_json(),
-                    "class": places.get(answer.scope),
+                    "of": self._places(answer),
                     "values": encoded(answer.values),
-                    "noise_std": float(answer.noise_std),
-                    "mu": encoded(float(answer.mu)),
+                    "std": encoded(answer.noise_std.tolist()),
+                    "mu": encoded(answer.mu.tolist()),
                 }
                 for answer in self
             ],
@@ -310,31 +358,36 @@ class Measurements:
         try:
             return cls._from_json(parse_json(read_text(path)))
         except (*DAMAGED, InvalidSchemaError) as error:
+            other = "another file, or damaged; save it again"
+            words = error if isinstance(error, PersistenceError) else other
             raise PersistenceError(
-                f"Expected a file that Measurements.save wrote. Got {name!r}"
-                ", which is another or damaged; save it again."
+                f"Expected what Measurements.save writes. Got {name!r}: {words}."
             ) from error
 
     @classmethod
     def _from_json(cls, document: Mapping[str, Any]) -> Self:
-        require(document["format"] == _FORMAT, "another format")
+        if document["format"] != _FORMAT:  # 1 and 2 were of no release
+            raise PersistenceError(
+                _OTHER_VERSION.format(document["report"]["software"])
+            )
         schema = TableSchema.from_dict(document["schema"])
-        noise = {name: document["noise"][name] for name in _STDS}
         counts = decoded(document["counts"])
-        metadata = metadata_from_state(document["table"], schema, counts, **noise)
+        metadata = metadata_from_state(document["table"], schema, counts)
+        classes = replace(metadata.classes, noise_std=document["noise"])
+        metadata = replace(metadata, classes=classes)
+        every = [_bins_from_json(own, metadata.domains) for own in document["bins"]]
         shared: dict[str, Any] = {"domains": metadata.domains, "model": None}
-        if document["bins"] is not None:
-            shared["bins"] = _bins_from_json(document["bins"], metadata.domains)
-        for columns in document["finer"]:  # one at most
-            bins = _bins_from_json(columns, metadata.domains)
-            shared["finer"] = FinerBins(bins, shared["bins"])
+        shared |= zip(("bins", "finer"), every, strict=False)
+        if "finer" in shared:
+            shared["finer"] = FinerBins(shared["finer"], shared["bins"])
         released, scopes = [], metadata.classes.scopes
         for answer in document["released"]:
-            query, place = _query_from_json(answer, shared), answer["class"]
-            require(place is None or (type(place) is int and place >= 0), "a class")
-            scope = None if place is None else scopes[place]
-            values, mu = decoded(answer["values"]), decoded(answer["mu"])
-            released.append(Measurement(query, values, answer["noise_std"], mu, scope))
+            query, places = _query_from_json(answer, shared), answer["of"]
+            require(all(type(c) is int and c >= 0 for c in places), "a class")
+            asked = tuple(scopes[c] for c in places) or (None,)
+            parts = (decoded(answer[name]) for name in ("values", "std", "mu"))
+            values, std, mu = map(np.asarray, parts)
+            released.append(Measurement(query, values, std, mu, asked))
         stds, cells = document["planned_stds"], decoded(document["cells"])
         report = PrivacyReport.from_dict(document["report"])
         return cls(metadata, released, stds, cells)._with_claim(schema, report)
@@ -352,42 +405,26 @@ class Measurements:
             )
         return self._claim
 
-    def of_fit(self, schema: TableSchema, report: PrivacyReport) -> Self:
-        """Add what a fit has in the end; for synthesizers.
-
-        Parameters
-        ----------
-        schema : TableSchema
-            What was declared and measured of the table.
-        report : PrivacyReport
-            The claim of the fit. It charges what these answers say, and no others: its
-            other lines are choices, thresholds and steps of training.
-
-        Returns
-        -------
-        Measurements
-            These.
-
-        Raises
-        ------
-        ReservationError
-            If the report charges other answers.
-        """
-        answers = [
-            (o.query.name, scope_words(o.scope), o.mu, o.noise_std / o.query.unit)
+    def _of_fit(
+        self, schema: TableSchema, report: PrivacyReport, accountant: PrivacyAccountant
+    ) -> Self:
+        """Add the claim of a fit, if its ledger charges these answers and no others."""
+        ours = sorted(
+            (o.query.name, scope_words(scope), mu, std / o.query.unit)
             for o in self
-        ]
-        names = {name for name, *_ in answers}
-        lines = [(e.name, e.scope, e.mu_total, e.noise_std) for e in report.entries]
-        charged = sorted(line for line in lines if line[0] in names)
-        same = len(charged) == len(answers) and all(
-            ours[:2] == theirs[:2] and np.allclose(ours[2:], theirs[2:], rtol=1e-9)
-            for ours, theirs in zip(sorted(answers), charged, strict=True)
+            for scope, mu, std in zip(o.scopes, o.mu, o.noise_std, strict=True)
+        )
+        lines = accountant.answers
+        charged = sorted((e.name, e.scope, e.mu_total, e.noise_std) for e in lines)
+        same = len(ours) == len(charged) and all(
+            own[:2] == line[:2] and np.allclose(own[2:], line[2:], rtol=1e-9)
+            for own, line in zip(ours, charged, strict=True)
         )
         if not same:
             raise ReservationError(
                 "The measurements of a fit are not what its ledger charges. Expected"
-                " each answer once; set `measurements_` to all that were released."
+                " each answer once; set `measurements_` to all that were released, and"
+                " reserve what is no answer with answer=False."
             )
         return self._with_claim(schema, report)
 
@@ -399,24 +436,39 @@ class Measurements:
         self._claim = replace(schema, n_rows=None, class_counts=None), report
         return self
 
-    def _of_kind(self, *kinds: type[Query]) -> list[Measurement]:
+    def _places(self, answer: Measurement) -> list[int]:
+        """Return the positions of the classes of an answer; none if of all together."""
+        scopes = self.metadata.classes.scopes
+        if answer.scopes == (None,) and None not in scopes:
+            return []
+        return [scopes.index(scope) for scope in answer.scopes]
+
+    def _of_kind(self, *kinds: str) -> list[Measurement]:
         """Return the answers to some kinds of queries."""
-        return [answer for answer in self if isinstance(answer.query, kinds)]
+        return [answer for answer in self if answer.query.kind in kinds]
 
-    def _of_classes(self, kind: type[Query]) -> list[list[Measurement]]:
-        """Return the answers to a kind of query of each class, not of several."""
-        scopes, every = self.metadata.classes.scopes, self._of_kind(kind)
-        return [[answer for answer in every if answer.scope == c] for c in scopes]
-
-    def _each(self, kind: type[Query]) -> dict[int, Measurement]:
-        """Return the answers to a kind of query that is asked once of a class."""
-        every = enumerate(self._of_classes(kind))
-        return {c: answer for c, answers in every for answer in answers}
+    def _by_class(self, kind: str) -> list[list[Measurement]]:
+        """Return the answers to a kind of query by class, but for those of several."""
+        every = self._of_kind(kind)
+        return [
+            [answer.of(scope) for answer in every if scope in answer.scopes]
+            for scope in self.metadata.classes.scopes
+        ]
 
     @property
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class."""
-        return self._of_classes(Marginals)
+        return self._by_class("marginals")
+
+    @property
+    def triples(self) -> list[list[Measurement]]:
+        """Tables of three columns of each class, none or once; their groups differ."""
+        return self._by_class("triples")
+
+    @property
+    def moments(self) -> list[list[Measurement]]:
+        """Noisy covariances of normal scores of each class, none or once."""
+        return self._by_class("moments")
 
     @property
     def opened_cells(self) -> dict[int, Floats]:
@@ -446,14 +498,14 @@ class Measurements:
     @cached_property
     def bins(self) -> TableBins:
         """The bins of all columns, D of them, in tables of two columns."""
-        return next(pairs.query.bins for pairs in self._of_kind(Pairs))
+        return next(pairs.query.bins for pairs in self._of_kind("pairs"))
 
     @cached_property
     def model(self) -> TableModel:
         """The marginals of each class, with the categories of a bin side by side."""
         domains, prior = self.metadata.domains, self.metadata.classes.prior
         marginals = self.estimates
-        if self.pairs:
+        if self.has_pairs.any():
             marginals = in_order(domains, marginals, prior, self.bins)
         return TableModel(self.metadata, marginals)
 
@@ -468,77 +520,60 @@ class Measurements:
         return np.array([*map(self.bins.shares, self.ranks)])
 
     @cached_property
-    def pairs(self) -> dict[int, PairTables]:
-        """Tables of two columns, by class, of all answers."""
-        counts, every = self.metadata.classes.counts, enumerate(self._of_classes(Pairs))
-        return {c: PairTables.of(some, counts[c]) for c, some in every if some}
+    def has_pairs(self) -> Bools:
+        """Which classes have tables of two columns of their own."""
+        return np.array([*map(bool, self._by_class("pairs"))])
+
+    @property
+    def joined(self) -> Bools:
+        """The classes whose tables of pairs are released together too."""
+        return self.metadata.classes.joined(self.has_pairs)
 
     @cached_property
+    def _pairs(self) -> PairTables:
+        """Tables of two columns of each class, and last of the joined ones together."""
+        classes = self.metadata.classes
+        n_rows = np.append(classes.counts, classes.counts[self.joined].sum())
+        scopes = *classes.scopes, None
+        return PairTables.of(self._of_kind("pairs"), self.bins, scopes, n_rows)
+
+    @cached_property
+    def pairs(self) -> PairTables:
+        """Tables of two columns of each class, of all answers."""
+        return self._pairs[:-1]
+
+    @property
     def together(self) -> PairTables | None:
-        """Tables of two columns of the classes that have some, all together."""
-        scopes, having = self.metadata.classes.scopes, self.having_pairs
-        n_rows = float(self.metadata.classes.counts[having].sum())
-        of_several = [o for o in self._of_kind(Pairs) if o.scope not in scopes]
-        return PairTables.of(of_several, n_rows) if of_several else None
+        """Tables of two columns of the joined classes, all together."""
+        return self._pairs[-1] if self._pairs.has[-1] else None
 
     @property
-    def corrected(self) -> Self:
-        """The same, with the tables of each class corrected by those of all of them."""
-        same, relations = copy(self), self.relations
-        if self.together is not None:
-            same.__dict__["pairs"] = with_together(self.pairs, self.together)
-        same.__dict__["relations"] = relations  # of the tables as they were measured
-        return same
-
-    @property
-    def having_pairs(self) -> list[int]:
-        """The classes whose tables of pairs are released together too."""
-        return having_pairs([*self.pairs], self.metadata.classes)
-
-    @property
-    def triples(self) -> dict[int, Measurement]:
-        """Tables of three columns, by class."""
-        return self._each(Triples)
-
-    @property
-    def moments(self) -> dict[int, Measurement]:
-        """Noisy covariances of normal scores, by class."""
-        return self._each(Moments)
+    def corrected(self) -> PairTables:
+        """Tables of two columns of each class, corrected by those of all together."""
+        together = self.together
+        return self.pairs if together is None else with_together(self.pairs, together)
 
     @cached_property
     def relations(self) -> Relations:
         """Columns that follow another one, by the tables of two columns."""
-        pairs, shown = self.pairs, self.having_pairs
-        sets = {tables.pairs.tobytes() for tables in pairs.values()}
+        pairs, shown = self.pairs, self.joined
         # All of the same pairs: others are known of rows without a label, or of each
         # class.
-        if len(shown) < len(pairs) or len(sets) > 1:
-            shown = [max(pairs, key=lambda c: pairs[c].n_rows)]
-        some, of_bins = {c: pairs[c] for c in shown}, self.shares
-        starts, rests = self.bins.starts, [own.rest for own in self.bins.columns]
-        relations = find_relations(some, of_bins, starts, rests, self.together)
-        weights = self.metadata.classes.prior[self.having_pairs]
+        sets = pairs.asked[self.has_pairs]
+        if shown.sum() < len(sets) or (sets != sets[0]).any():
+            n_rows = np.where(self.has_pairs, pairs.n_rows, 0.0)
+            shown = np.arange(len(n_rows)) == n_rows.argmax()
+        given = pairs[shown], self.shares[shown], self.bins, self.together
+        relations = find_relations(*given)
+        weights = self.metadata.classes.prior[self.joined]
         weights /= weights.sum()
-        for answer in self._of_kind(Cells, Ranks):
-            shares, complete = of_bins, with_ranks
-            if isinstance(answer.query, Cells):
-                bins, complete = answer.query.finer.bins, with_cells
-                ranks = map(bins.ranks, self.model.marginals)
-                shares = np.array([*map(bins.shares, ranks)])
-            pooled = weights @ shares[self.having_pairs]
-            relations = complete(relations, answer, pooled)
+        for answer in self._of_kind("cells", "ranks"):
+            complete = with_cells if answer.query.kind == "cells" else with_ranks
+            bins = answer.query.bins
+            ranks = map(bins.ranks, self.model.marginals)
+            shares = np.array([*map(bins.shares, ranks)])
+            relations = complete(relations, answer, weights @ shares[self.joined])
         return relations
-
-
-def having_pairs(positions: Sequence[int], classes: Classes) -> list[int]:
-    """Return the classes whose tables of pairs are released together too.
-
-    Of several classes every row is charged for that, so that rows without a label are
-    in these tables, if they have any of their own.
-    """
-    positions = list(positions)
-    labelled = [c for c in positions if classes.scopes[c] is not UNLABELLED]
-    return positions if len(labelled) > 1 else labelled
 
 
 # --- Files ------------------------------------------------------------------------
@@ -548,24 +583,17 @@ def _query_from_json(data: Mapping[str, Any], shared: Mapping[str, Any]) -> Quer
     """Read a query, no larger than those of a fit; `shared` is what several share."""
     kind, n_columns = QUERIES[data["query"]], len(shared["domains"])
     fields = {name: decoded(data[name]) for name in kind.saved}
-    if kind is Marginals:
+    if kind.kind == "marginals":
         fields["columns"] = tuple(fields["columns"])
-    elif kind is Triples:
+    elif kind.kind == "triples":
         require(n_columns in TRIPLE_COLUMNS, "tables of three columns")
         require(fields["n_groups"] in range(2, FEW_NUMBERS), "groups")
-    elif kind is Cells:  # of a tree
+    elif kind.kind == "cells":  # of a tree
         require(len(fields["sets"]) < n_columns, "sets of columns")
-    elif kind is Ranks:
+    elif kind.kind == "ranks":
         require(len(fields["sets"]) <= max(MOST_TABLES, n_columns), "sets of columns")
     names = kind.__dataclass_fields__.keys() - fields.keys()  # type: ignore[attr-defined]
     return kind(**fields, **{name: shared[name] for name in names})
-
-
-def _bins_to_json(bins: TableBins) -> list[Any]:
-    return [
-        {name: encoded(array) for name, array in vars(column).items()}
-        for column in bins.columns
-    ]
 
 
 def _bins_from_json(data: list[Any], domains: Sequence[ColumnDomain]) -> TableBins:

@@ -34,12 +34,21 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._allocation import (
     NO_DEPENDENCE,
     Allocation,
-    PlanClasses,
-    allocate,
+    Outline,
 )
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import FEW, LIKELY, LITTLE, N_CELLS, QUARTER, RARE, SURE
-from skdpsynth.measure._steps import Cost, Hours, has_many_numbers, is_numeric
+from skdpsynth.measure._steps import (
+    Categories,
+    ColumnStep,
+    Cost,
+    FrequentValues,
+    Hours,
+    Ranges,
+    UnsureRanges,
+    has_many_numbers,
+    is_numeric,
+)
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
@@ -72,7 +81,7 @@ class Guess:
 
     def plan(
         self,
-        plan_classes: PlanClasses,
+        allocate: Callable[[Outline, float], list[Allocation]],
         accountant_of: Callable[[float], PrivacyAccountant],
         epsilon: float,
         *,
@@ -88,7 +97,7 @@ class Guess:
 
         @cache
         def at(epsilon: float) -> list[dict[str, Any]]:
-            return _allocated(plan_classes, accountant_of(epsilon), self, discovery)
+            return _allocated(allocate, accountant_of(epsilon), self, discovery)
 
         def enough(c: int, poor: str) -> float:
             """Return an epsilon that mends it; in 779 plans no larger one did less."""
@@ -110,14 +119,14 @@ class Guess:
             of_all.append(f"{n} of {len(domains)} columns can hold one value only")
         accountant, n_rows = accountant_of(epsilon), self.counts.sum()
         costs = discovery.costs(accountant, n_rows)
-        label_from = costs["labels"].found_from
+        label_from = costs[Labels].found_from
         if label_from > max(RARE * n_rows, 1.0):
             few = f"up to {label_from:.0f} rows"
             of_all.append(f"undeclared labels of {few} are not found")
         found_from = table["category_threshold"].max()
         if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
             of_all += _rare_lost(discovery, found_from, n_rows)
-        numeric = _undeclared(discovery, "column ranges")
+        numeric = _undeclared(discovery, Ranges)
         gaps = any(c.can_be_missing for c in discovery.declared if is_numeric(c))
         found = [(_lost_amid(costs, n_rows, RARE * gaps), numeric)]
         found += _of_dtypes(self.layout, self.labels, self.schema.columns)
@@ -341,7 +350,7 @@ _NO_CLOCKS = (
 
 
 def _allocated(
-    plan_classes: PlanClasses,
+    allocate: Callable[[Outline, float], list[Allocation]],
     accountant: PrivacyAccountant,
     guess: Guess,
     discovery: Discovery,
@@ -355,28 +364,23 @@ def _allocated(
         any_range if domain is None and is_numeric(column) else domain
         for column, domain in discovery.declared.items()
     ]
-    usual = [cost.share for name, cost in costs.items() if name != "unsure ranges"]
+    usual = [cost.share for step, cost in costs.items() if step is not UnsureRanges]
     left = 1.0 - sum(usual)  # most tables have no range that is asked for again
-    plans = allocate(
-        plan_classes,
-        guess.labels,
-        rounded(guess.counts),
-        likely,
-        accountant.mu_cap * math.sqrt(left),
-        measured=guess.layout.measured,
-    )
+    counts = rounded(guess.counts).tolist()
+    table = Outline(guess.labels, counts, likely, guess.layout.measured)
+    plans = allocate(table, accountant.mu_cap * math.sqrt(left))
     public = discovery.public(accountant, n_rows)
     labels_from = discovery.labels.found_from(guess.labels, public)
-    categories_from = costs["categories"].found_from
+    categories_from = costs[Categories].found_from
     notes = []
     if categories_from > LITTLE * n_rows:
         notes += _rare_lost(discovery, categories_from, n_rows)
     # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
     # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
-    if 2 * costs["column ranges"].found_from > n_rows:
-        names = ", ".join(_undeclared(discovery, "column ranges"))
+    if 2 * costs[Ranges].found_from > n_rows:
+        names = ", ".join(_undeclared(discovery, Ranges))
         notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
-    timed = _undeclared(discovery, Hours.name) * (not costs[Hours.name].share)
+    timed = _undeclared(discovery, Hours) * (not costs[Hours].share)
     notes += _texts([(_NO_CLOCKS, timed)], sys.maxsize)
     rare = ["too few rows for its label to be found"]
     return [
@@ -399,7 +403,7 @@ def _allocated(
             "step_noise_std": plan.training.noise_std if plan.training else 0.0,
             "label_threshold": label_from,
             "category_threshold": categories_from,
-            "value_threshold": costs["frequent values"].found_from,
+            "value_threshold": costs[FrequentValues].found_from,
             "epsilon_needed": math.nan,
             "note": [*plan.notes, *rare * bool(0 < label_from >= rows), *notes],
         }
@@ -407,24 +411,24 @@ def _allocated(
     ]
 
 
-def _undeclared(discovery: Discovery, name: str) -> list[str]:
+def _undeclared(discovery: Discovery, kind: type[ColumnStep]) -> list[str]:
     """Name the columns that a step is about, but for booleans."""
-    (columns,) = (step.columns for step in discovery.of_columns if step.name == name)
+    (columns,) = (own.columns for own in discovery.column_steps if type(own) is kind)
     known = (c.original for c in columns if c.kind != "boolean")
     return [repr(column.name) for column in known if column is not None]
 
 
 def _rare_lost(discovery: Discovery, found_from: float, n_rows: float) -> list[str]:
-    names = ", ".join(own := _undeclared(discovery, "categories"))
+    names = ", ".join(own := _undeclared(discovery, Categories))
     words = f"undeclared categories of up to {found_from:.0f} rows are lost in {names}"
     if found_from >= n_rows:
         words = f"too few rows for any undeclared category to be found in {names}"
     return [f"{words} ({_TEXTS})"] if own and found_from > 1 else []
 
 
-def _lost_amid(costs: Mapping[str, Cost], n_rows: float, least: float = 0.0) -> str:
+def _lost_amid(costs: Mapping[type, Cost], n_rows: float, least: float = 0.0) -> str:
     """Return that many codes, and gaps, may be lost; of gaps `least` would be many."""
-    most = costs["column ranges"].found_from / LIKELY  # SURE noise deviations
+    most = costs[Ranges].found_from / LIKELY  # SURE noise deviations
     what = "missing values (state nullable=True) and codes" if least else "codes"
     lost = f"amid numbers (special=[...]) of up to {most:.0f} rows are not seen in {{}}"
     return f"{what} {lost}" if most > (least or LITTLE) * n_rows else ""
@@ -496,7 +500,7 @@ def remarks(
     plans: Sequence[Allocation],
     declared: TableSchema,
     report: PrivacyReport,
-    costs: Mapping[str, Cost],
+    costs: Mapping[type, Cost],
     *,
     dependent: bool,
 ) -> tuple[str, list[str]]:
@@ -564,7 +568,7 @@ def _of_target(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
     remedy = f"declare all of {layout.target!r} by Categorical([...])"
     if column.kind == "integer":
         remedy += ", or a measurement by Continuous(low, high, integer=True)"
-    total, sure = float(classes.counts.sum()), SURE * classes.noise_std
+    total, sure = float(classes.counts.sum()), SURE * float(classes.noise_std[0])
     stated = declared.columns.get(layout.target)
     complete = not getattr(stated, "nullable", column.can_be_missing)
     # Where labels may be missing, they often are, and that is no fault.
@@ -591,7 +595,7 @@ def _of_columns(
     model: TableModel,
     plans: Sequence[Allocation],
     declared: TableSchema,
-    costs: Mapping[str, Cost],
+    costs: Mapping[type, Cost],
     report: PrivacyReport,
     least: float,
 ) -> Iterator[_Remark]:
@@ -601,7 +605,7 @@ def _of_columns(
     clocks, n_rows = Hours({}, TableSchema({})), float(counts.sum())
     largest = model.marginals[place := int(counts.argmax())]
     unclear = LIKELY * plans[place].marginals.noise_std / counts[place]
-    most = costs["categories"].found_from
+    most = costs[Categories].found_from
     rare = f"categories and missing values of up to {most:.0f} rows are lost in {{}}"
     rare = f"{rare} (declare Categorical([...]))" if most > FEW * n_rows else ""
     noise = {e.name: e.noise_std for e in report.entries}.get(Hours.name, math.inf)

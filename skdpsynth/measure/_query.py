@@ -10,15 +10,16 @@ from __future__ import annotations
 import base64
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpsynth.measure._bins import ColumnBins, FinerBins, TableBins, check_edges
+from skdpsynth.measure._bins import Bin, ColumnBins, FinerBins, TableBins, check_edges
 from skdpsynth.measure._shares import TINY
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import GRID, Parts, PrivacyAccountant, Reservation
@@ -38,6 +39,7 @@ from skdpsynth.table import (
     MISSING,
     Classes,
     ColumnDomain,
+    Metadata,
     NumericDomain,
     PrivateRows,
     TableRows,
@@ -52,6 +54,12 @@ N_GROUPS = 3
 CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
+# Columns of each table, their bins, values and noise.
+Listed = Iterator[
+    tuple[Sequence[int], tuple[tuple[Bin, ...], ...], NDArray[np.floating], float]
+]
+
+
 class Query(ABC):
     """A question about the rows of a class, or of several; public."""
 
@@ -62,7 +70,6 @@ class Query(ABC):
     sensitivity: float  # by how much a row moves what is released (L2), in its units
     unit: float  # rows (of moments: covariance) per released whole number
     shape: tuple[int, ...]  # of an answer
-    sets: Ints  # columns of each table, if they are several
 
     @abstractmethod
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
@@ -76,6 +83,10 @@ class Query(ABC):
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless it is a question about these columns."""
 
+    @abstractmethod
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
+        """List the tables of an answer of one class, which has `size` rows."""
+
     def to_json(self) -> dict[str, Any]:
         """Return what a file has of it."""
         fields = {name: encoded(getattr(self, name)) for name in self.saved}
@@ -86,24 +97,6 @@ class Query(ABC):
         """What must be equal so that answers can be added up."""
         query: Any = self  # a dataclass
         return encoded([getattr(query, field.name) for field in fields(query)])
-
-    def _tables(self, what: str, n: int, shape: tuple[int, ...], scale: int) -> None:
-        """Set what `n` tables of counts have.
-
-        A row is in one cell of each and adds `scale` to its count, so their sensitivity
-        is ``scale * sqrt(n)``.
-        """
-        tables = "1 table" if n == 1 else f"{n} tables"
-        self.name = f"{tables} of {what}, {math.prod(shape)} cells"
-        self.sensitivity = scale * math.sqrt(n)
-        self.unit, self.shape = 1.0 / scale, shape
-
-    def _check_sets(self, n_each: int, n_columns: int) -> None:
-        """Raise a ValueError unless sets are of so many columns, and none is twice."""
-        check_array(self.sets, "int64", (len(self.sets), n_each), 0, n_columns - 1)
-        distinct = np.diff(np.sort(self.sets, axis=1)) > 0
-        require(len(self.sets) and distinct.all(), "sets of columns")
-        require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
 
 
 def encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -142,60 +135,56 @@ def decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """The noisy answer to one query; public.
+    """The noisy answers to one query that was asked of K disjoint classes; public.
 
     Parameters
     ----------
     query : Query
         What was asked.
-    values : ndarray
-        The answer, in rows; counts may be negative. Of second moments covariances of
+    values : ndarray of shape (K, ...)
+        The answers, in rows; counts may be negative. Of second moments covariances of
         normal scores.
-    noise_std : float
-        Standard deviation of the noise of each value.
-    mu : float
-        Gaussian-DP parameter that the ledger charges for it, for all rows of a unit of
+    noise_std : ndarray of shape (K,)
+        Standard deviation of the noise of each value of a class.
+    mu : ndarray of shape (K,)
+        Gaussian-DP parameters that the ledger charges, for all rows of a unit of
         privacy; infinite without noise.
-    scope : hashable
-        The class whose rows were asked and are charged; None for all rows.
+    scopes : tuple of K hashables, default=(None,)
+        The classes whose rows were asked and are charged, in the order of the classes;
+        None is all rows.
+
+    Notes
+    -----
+    **Privacy guarantee.** A row is in one class at most. It moves the exact answer of
+    that class by the query's `sensitivity` at most, and no other one. So all K answers
+    cost a row of class k what the k-th costs, ``mu[k]`` (parallel composition), as if
+    its class alone were asked. Each is one line of the ledger, `PrivacyAccountant`,
+    which has the proof for units with rows of several classes.
     """
 
     query: Any  # a Query; callers know which class
     values: NDArray[Any]
-    noise_std: float
-    mu: float
-    scope: Hashable = None
+    noise_std: Floats
+    mu: Floats
+    scopes: tuple[Hashable, ...] = (None,)
 
     def __post_init__(self) -> None:
-        check_array(self.values, self.query.dtype, self.query.shape)
-        for number in (self.noise_std, self.mu):
-            require(is_number(number) or number == math.inf, "noise")
-            require(number >= 0, "noise")
+        n, apart = len(self.scopes), {*self.scopes}
+        require(n == len(apart) > 0 and (n == 1 or None not in apart), "classes")
+        check_array(self.values, self.query.dtype, (n, *self.query.shape))
+        for numbers in (self.noise_std, self.mu):
+            require(numbers.dtype == np.float64, "noise")
+            require(numbers.shape == (n,) and (numbers >= 0).all(), "noise")
 
-
-def measure_query(
-    query: Query,
-    rows: Parts,
-    accountant: PrivacyAccountant,
-    *,
-    mu: float,
-    scope: Hashable,
-) -> Measurement:
-    """Release the answer to a query, charged to the rows of `scope`."""
-    reservation = accountant.reserve_gaussian(
-        query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
-    )
-    values = query.release(rows.map(query.codes), reservation)
-    noise_std, mu_of_unit = reservation.noise_std, mu * reservation.rows_per_unit
-    return Measurement(query, values, noise_std * query.unit, mu_of_unit, scope)
+    def of(self, scope: Hashable) -> Measurement:
+        """Return the answer of one class."""
+        k = slice(place := self.scopes.index(scope), place + 1)
+        parts = self.values[k], self.noise_std[k], self.mu[k], self.scopes[k]
+        return Measurement(self.query, *parts)
 
 
 class Ask(NamedTuple):
-    """Whose rows are asked, and the ledger.
-
-    A row is in one class, so an answer of one class is charged to its rows alone: other
-    rows cannot move it (parallel composition).
-    """
+    """Whose rows are asked, and the ledger: here queries become measurements."""
 
     rows: TableRows
     classes: Classes
@@ -207,10 +196,22 @@ class Ask(NamedTuple):
         rows = self.rows.parts_of_class(*(codes[c] for c in positions))
         return rows, scopes[positions[0]] if len(positions) == 1 else None
 
-    def release(self, query: Query, mu: float, *positions: int) -> Measurement:
-        """Release the answer of a class, or of several; then every row is charged."""
-        rows, scope = self.of(*positions)
-        return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
+    def release(
+        self, query: Query, mus: Sequence[float], *asked: Sequence[int]
+    ) -> Measurement:
+        """Release an answer of some classes together for each mu, mostly of one."""
+        values, stds, scopes = [], [], []
+        for mu, positions in zip(mus, asked, strict=True):
+            rows, scope = self.of(*positions)
+            line = self.accountant.reserve_gaussian(
+                query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
+            )
+            values.append(query.release(rows.map(query.codes), line))
+            stds.append(line.noise_std * query.unit)
+            scopes.append(scope)
+        of_units = np.array(mus, dtype=np.float64) * self.accountant.rows_per_unit
+        given = np.array(values), np.array(stds), of_units, tuple(scopes)
+        return Measurement(query, *given)
 
 
 # --- One column -------------------------------------------------------------------
@@ -249,6 +250,11 @@ class Marginals(Query):
         What a domain does not model is in no cell: the code after the last. These are
         other values than the categories, and missing ones where it is not nullable.
         """
+        return self.bins.encode(rows, self.columns)
+
+    @cached_property
+    def bins(self) -> TableBins:
+        """The cells of each column that is counted, and one after them for no cell."""
         columns = []
         for j, n in zip(self.columns, self.n_cells, strict=True):
             domain, missing = self.domains[j], n - self.domains[j].nullable
@@ -260,15 +266,31 @@ class Marginals(Query):
                 of_code = [*range(len(domain.categories)), n, missing]
                 bins = ColumnBins(np.empty(0), np.array(of_code))
             columns.append(bins)
-        return TableBins(columns).encode(rows, self.columns)
+        return TableBins(columns)
 
     def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
         return centred_histogram(codes, self.n_cells, reservation, self.size_weight)
 
     def counted(self, answer: Measurement) -> CentredCounts:
-        """Return an answer as counts less their mean."""
-        cells, weight = self.n_cells, self.size_weight
-        return CentredCounts(answer.values, cells, weight, answer.noise_std)
+        """Return the answer of a class as counts less their mean."""
+        (values,), (std,) = answer.values, answer.noise_std.tolist()
+        return CentredCounts(values, self.n_cells, self.size_weight, std)
+
+    def counts(self, answer: Measurement, size: float) -> dict[int, Floats]:
+        """Return the counts of each column in a class of `size` rows."""
+        counts = self.counted(answer).counts(size)
+        return dict(zip(self.columns, counts, strict=True))
+
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
+        counted, (noise_std,) = self.counted(answer), answer.noise_std.tolist()
+        if counted.size_std < math.inf:
+            yield (), (), np.array(counted.size), counted.size_std
+        every = zip(self.counts(answer, size).items(), self.bins.columns, strict=True)
+        for (j, counts), bins in every:
+            # Of counts less their mean, with the mean of as many rows as are known.
+            std = noise_std * math.sqrt(1.0 - 1.0 / max(len(counts), 1))
+            named = bins.named(self.domains[j])[: len(counts)]
+            yield (j,), (named,), counts, std
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         columns = self.columns
@@ -303,20 +325,58 @@ def n_cells(domain: ColumnDomain, n_bins: int) -> int:
 # --- Two and three columns --------------------------------------------------------
 
 
-@dataclass(eq=False)
-class Pairs(Query):
-    """Tables of pairs of columns, all at once.
+class Tables(Query):
+    """Counts of a row's cell in each of several tables, of the columns of `sets`.
 
-    Parameters
-    ----------
-    bins : TableBins
-        The bins of all columns, D of them.
-    sets : ndarray of shape (N, 2), int64
-        Columns i < j of each pair.
+    Sensitivity: a row is in one cell of each of n tables, and adds `scale` whole
+    numbers to its count, so ``scale * sqrt(n)``.
     """
 
-    bins: TableBins
-    sets: Ints
+    sets: Ints  # columns of each table
+    sizes: list[int]  # cells of each, if these are listed in `codes`
+    bins: TableBins  # of all columns, D of them
+
+    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
+        counts = noisy_histogram(codes, self.sizes, reservation)
+        return np.concatenate(counts).astype(float)
+
+    @abstractmethod
+    def tables(self, values: NDArray[np.floating]) -> list[Floats]:
+        """Return the tables that the answer of a class is of."""
+
+    def described(self, domains: Sequence[ColumnDomain]) -> list[tuple[Bin, ...]]:
+        """Return the bins of each column, with names."""
+        return [*map(ColumnBins.named, self.bins.columns, domains)]
+
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
+        del size
+        bins, (std,) = self.described(table.domains), answer.noise_std.tolist()
+        tables = self.tables(answer.values[0])
+        for columns, counts in zip(self.sets.tolist(), tables, strict=True):
+            yield columns, tuple(bins[j] for j in columns), counts, std
+
+    def _set(self, what: str, shape: tuple[int, ...], scale: int) -> None:
+        """Set what tables have whose counts are in units of 1 / `scale` rows."""
+        n = len(self.sets)
+        tables = "1 table" if n == 1 else f"{n} tables"
+        self.name = f"{tables} of {what}, {math.prod(shape)} cells"
+        self.sensitivity = scale * math.sqrt(n)
+        self.unit, self.shape = 1.0 / scale, shape
+
+    def _check_sets(self, n_each: int, n_columns: int) -> None:
+        """Raise a ValueError unless sets are of so many columns, and none is twice."""
+        check_array(self.sets, "int64", (len(self.sets), n_each), 0, n_columns - 1)
+        distinct = np.diff(np.sort(self.sets, axis=1)) > 0
+        require(len(self.sets) and distinct.all(), "sets of columns")
+        require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
+
+
+@dataclass(eq=False)
+class Pairs(Tables):
+    """Tables of pairs of columns, all at once."""
+
+    bins: TableBins  # of all columns, D of them
+    sets: Ints  # (N, 2): columns i < j of each pair
 
     kind, saved, dtype = "pairs", ("sets",), "float32"
 
@@ -324,8 +384,7 @@ class Pairs(Query):
         # Which pairs of bins are in a table, (D, D), above the diagonal: the order of
         # the cells of an answer.
         self.measured = measured_cells(self.bins.sizes, self.sets)
-        shape = (int(self.measured.sum()),)
-        self._tables("2 columns", len(self.sets), shape, GRID)
+        self._set("2 columns", (int(self.measured.sum()),), GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         return self.bins.encode(rows)
@@ -346,7 +405,7 @@ class Pairs(Query):
 
 
 @dataclass(eq=False)
-class Triples(Query):
+class Triples(Tables):
     """Tables of all triples of columns, whose bins are in a few groups."""
 
     bins: TableBins  # of all columns, D of them
@@ -359,7 +418,7 @@ class Triples(Query):
         triples = combinations(range(len(self.bins.sizes)), 3)
         self.sets = np.array(list(triples), dtype=np.int64).reshape(-1, 3)
         shape = (len(self.sets), *(self.n_groups,) * 3)
-        self._tables("3 columns", len(self.sets), shape, GRID)
+        self._set("3 columns", shape, GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         places = self.bins.encode(rows) + self.bins.starts[:-1]
@@ -372,6 +431,14 @@ class Triples(Query):
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         return [*values.astype(np.float64)]
 
+    def described(self, domains: Sequence[ColumnDomain]) -> list[tuple[Bin, ...]]:
+        parts = np.split(self.groups, self.bins.starts[1:-1])
+        both = zip(parts, super().described(domains), strict=True)
+        return [
+            tuple(Bin.union(bins, of_bin == group) for group in range(self.n_groups))
+            for of_bin, bins in both
+        ]
+
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         self.bins.check(domains)
         n_bins = int(self.bins.starts[-1])
@@ -382,22 +449,8 @@ class Triples(Query):
 # --- Columns that nearly determine each other --------------------------------------
 
 
-class Histograms(Query):
-    """Several tables, of `sizes` cells each; a row is in one cell of each."""
-
-    sizes: list[int]
-
-    def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        counts = noisy_histogram(codes, self.sizes, reservation)
-        return np.concatenate(counts).astype(float)
-
-    def split(self, values: NDArray[np.floating]) -> list[NDArray[Any]]:
-        """Return the counts of each table of an answer."""
-        return np.split(values, np.cumsum(self.sizes)[:-1])
-
-
 @dataclass(eq=False)
-class Cells(Histograms):
+class Cells(Tables):
     """Finer cells of some pairs of columns, inside the pairs of bins that have rows.
 
     A row is in one cell of each table: of impossible pairs of bins in one for all.
@@ -410,6 +463,7 @@ class Cells(Histograms):
     kind, saved = "cells", ("sets", "possible")
 
     def __post_init__(self) -> None:
+        self.bins = self.finer.bins
         # Numbers of the cells of each table; the last is for all that are impossible.
         self.places: list[Ints] = []
         self.n_possible: list[int] = []
@@ -419,8 +473,7 @@ class Cells(Histograms):
             self.places.append(np.full(possible.shape, self.n_possible[-1]))
             self.places[-1][possible] = np.arange(self.n_possible[-1])
         self.sizes = [int(places.max()) + 1 for places in self.places]
-        what = "2 columns in finer cells"
-        self._tables(what, len(self.sets), (sum(self.sizes),), 1)
+        self._set("2 columns in finer cells", (sum(self.sizes),), 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         kind = np.min_scalar_type(max(self.sizes) - 1)
@@ -432,7 +485,8 @@ class Cells(Histograms):
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return those of an answer, NaN where a pair of bins is impossible."""
-        each = zip(self.split(values), self.n_possible, self.places, strict=True)
+        parts = np.split(values, np.cumsum(self.sizes)[:-1])
+        each = zip(parts, self.n_possible, self.places, strict=True)
         return [np.append(counts[:n], np.nan)[place] for counts, n, place in each]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -443,7 +497,7 @@ class Cells(Histograms):
 
 
 @dataclass(eq=False)
-class Ranks(Histograms):
+class Ranks(Tables):
     """Counts by the rank of a column, given another one, and the bin of a third.
 
     This is the second tree of a vine (Bedford, Cooke 2002). The rank is among the
@@ -460,8 +514,7 @@ class Ranks(Histograms):
 
     def __post_init__(self) -> None:
         self.sizes = [N_GROUPS * self.bins.sizes[j] for j in self.sets[:, 2].tolist()]
-        shape = (sum(self.sizes),)
-        self._tables("ranks given a column", len(self.sets), shape, 1)
+        self._set("ranks given a column", (sum(self.sizes),), 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         bins, kind = self.bins.encode(rows), np.min_scalar_type(max(self.sizes))
@@ -477,7 +530,16 @@ class Ranks(Histograms):
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return those of an answer, (N_GROUPS, n_bins) each."""
-        return [counts.reshape(N_GROUPS, -1) for counts in self.split(values)]
+        parts = np.split(values, np.cumsum(self.sizes)[:-1])
+        return [counts.reshape(N_GROUPS, -1) for counts in parts]
+
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
+        ends = [*pairwise(np.linspace(0, 1, N_GROUPS + 1).tolist())]
+        every = super().describe(answer, table, size)
+        for (given, *pair), (_, _, third), counts, std in every:
+            given_name = (table.columns[given].name,)
+            ranks = tuple(Bin("rank", between, given_name) for between in ends)
+            yield pair, (ranks, third), counts, std
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         self._check_sets(3, len(domains))
@@ -524,6 +586,13 @@ class Moments(Query):
     def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
         means, _, _ = self.model.score_moments(self.position)
         return noisy_second_moments(codes, means, self.step, reservation) / self.n_rows
+
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Listed:
+        del size
+        values = np.full((self.n_columns,) * 2, np.nan)
+        above = np.triu_indices(self.n_columns, 1)
+        values[above] = values.T[above] = answer.values[0]
+        yield range(self.n_columns), (), values, float(answer.noise_std[0])
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         require(self.n_columns == len(domains) > 1, "columns")

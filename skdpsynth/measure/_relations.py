@@ -7,10 +7,10 @@ cells are: inside pairs of bins that have rows. Elsewhere nothing is measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import (
     minimum_spanning_tree,
 )
 
-from skdpsynth.measure._bins import FinerBins
+from skdpsynth.measure._bins import FinerBins, TableBins
 from skdpsynth.measure._query import N_GROUPS, Measurement
 from skdpsynth.measure._shares import LIKELY, LITTLE, MOST_TABLES, SMALLEST, SURE, TINY
 from skdpsynth.utils import ROUNDING, check_array, require
@@ -30,45 +30,72 @@ Tree = list[tuple[int | None, int]]
 Tables = dict[tuple[int, int], "Floats"]
 
 
-class PairTables(NamedTuple):
-    """The tables of pairs of columns that were measured in one class, or in several."""
+@dataclass(frozen=True, eq=False)
+class PairTables:
+    """The tables of pairs of columns that were measured of each class.
 
-    counts: NDArray[np.floating]  # (D, D), above the diagonal; 0 if not measured
-    measured: Bools  # (D, D)
-    noise_std: float  # of a count, in rows
-    n_rows: float  # as known, or that of the tables if they deny it
-    pairs: Ints  # (n_pairs, 2), columns i < j
+    With `of` a first axis of all arrays is of the classes, and an item is one of them.
+    """
+
+    counts: NDArray[np.floating]  # (..., D, D), above the diagonal; 0 if not measured
+    asked: Bools  # (..., n_columns, n_columns), above the diagonal: if it was measured
+    noise_std: Any  # (...,), of a count, in rows; 1 without tables
+    n_rows: Any  # (...,), as known, or as the tables say if they deny it
 
     @classmethod
-    def of(cls, answers: Sequence[Measurement], n_rows: float) -> PairTables:
-        """Lay answers out, of other pairs each; `n_rows` were known."""
-        stds, sets = {a.noise_std for a in answers}, [a.query.sets for a in answers]
-        pairs = np.unique(np.concatenate(sets), axis=0)
-        require(len(stds) == 1 and len(pairs) == sum(map(len, sets)), "pairs")
-        counts = np.zeros(answers[0].query.measured.shape, np.float32)
-        measured = np.zeros(counts.shape, bool)
+    def of(
+        cls,
+        answers: Sequence[Measurement],
+        bins: TableBins,
+        scopes: Sequence[Hashable],
+        n_rows: Floats,
+    ) -> PairTables:
+        """Lay answers out, of other pairs each; `n_rows` of the scopes were known."""
+        shapes = ((len(scopes), n, n) for n in (bins.starts[-1], len(bins.sizes)))
+        counts, asked = map(np.zeros, shapes, (np.float32, bool))
+        made = cls(counts, asked, np.ones(len(scopes)), n_rows.copy())
         for answer in answers:
-            counts[answer.query.measured] = answer.values
-            measured |= answer.query.measured
-        values, (noise_std,) = counts[measured], stds
-        # Every table counts all rows of the class: a number that was declared for
-        # another table, such as the whole of which this is a fold, must not spoil the
-        # fit.
-        counted = float(values.sum(dtype=np.float64)) / len(pairs)
-        std = noise_std * math.sqrt(len(values)) / len(pairs)
-        if abs(counted - n_rows) > SURE * std + 1.0:
-            n_rows = max(counted, 1.0)
-        return cls(counts, measured, noise_std, n_rows, pairs)
+            query, each = answer.query, (answer.values, answer.noise_std, answer.scopes)
+            for values, std, scope in zip(*each, strict=True):
+                place = (c := scopes.index(scope)), *query.sets.T
+                same = made.noise_std[c] == std or not made.asked[c].any()
+                require(same and not made.asked[place].any(), "pairs")
+                made.counts[c, query.measured] = values
+                made.asked[place], made.noise_std[c] = True, std
+        for c in np.flatnonzero(made.has).tolist():
+            pairs = made[c].pairs
+            values = made.counts[c, made[c].measured(bins.sizes)]
+            # Every table counts all rows of the class: a number that was declared for
+            # another table, such as the whole of which this is a fold, must not spoil
+            # the fit.
+            counted = float(values.sum(dtype=np.float64)) / len(pairs)
+            std = made.noise_std[c] * math.sqrt(len(values)) / len(pairs)
+            if abs(counted - n_rows[c]) > SURE * std + 1.0:
+                made.n_rows[c] = max(counted, 1.0)
+        return made
 
-    @classmethod
-    def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
-        """Stand for a class of which none was measured."""
-        empty = np.zeros((n_bins,) * 2, np.float32), np.zeros((n_bins,) * 2, bool)
-        return cls(*empty, 1.0, n_rows, np.empty((0, 2), np.int64))
+    def __getitem__(self, place: int | slice | Bools) -> PairTables:
+        """Return the tables of one class, or of some."""
+        return PairTables(*(array[place] for array in vars(self).values()))
 
-    def share_of_planned(self, n_columns: int) -> float:
-        """Return the share of the tables of so many columns that was measured."""
-        return len(self.pairs) / max(min(math.comb(n_columns, 2), MOST_TABLES), 1)
+    @property
+    def has(self) -> Bools:
+        """Which classes have tables."""
+        return np.asarray(self.asked.any(axis=(-2, -1)))
+
+    @property
+    def pairs(self) -> Ints:
+        """The pairs of columns i < j of one class, (n_pairs, 2)."""
+        return np.argwhere(self.asked)
+
+    def measured(self, sizes: Ints | Sequence[int]) -> Bools:
+        """Return which pairs of bins of one class are in its tables, (D, D)."""
+        return np.repeat(np.repeat(self.asked, sizes, axis=0), sizes, axis=1)
+
+    def share_of_planned(self) -> float:
+        """Return the share of the planned tables of one class that was measured."""
+        planned = max(min(math.comb(len(self.asked), 2), MOST_TABLES), 1)
+        return len(self.pairs) / planned
 
     def strongest_tree(
         self, shares: Floats, starts: Ints
@@ -90,7 +117,7 @@ class PairTables(NamedTuple):
         information = np.zeros((len(columns), len(columns)))
         for a, b in combinations(range(len(columns)), 2):
             place = columns[a], columns[b]
-            if self.measured[place].any():
+            if self.asked[a, b]:
                 independent = np.outer(shares[columns[a]], shares[columns[b]])
                 counted = noisy[place].astype(np.float64)
                 table, _, information[a, b] = _beyond_noise(counted, independent, std)
@@ -115,24 +142,20 @@ class PairTables(NamedTuple):
         return tree, tables, information
 
 
-def with_together(
-    pairs: Mapping[int, PairTables], together: PairTables
-) -> dict[int, PairTables]:
+def with_together(pairs: PairTables, together: PairTables) -> PairTables:
     """Correct the tables of each class by those of all these classes together.
 
     What the sum of the classes lacks is shared out by their variances: the best linear
     unbiased estimate of each class (weighted least squares).
     """
-    each = pairs.values()
-    total = together.noise_std**2 + sum(tables.noise_std**2 for tables in each)
-    beside = together.counts - np.sum([tables.counts for tables in each], axis=0)
-    corrected = {}
-    for c, tables in pairs.items():
-        part = tables.noise_std**2 / max(total, SMALLEST)
-        counts = (tables.counts + part * beside).astype(np.float32)
-        noise_std = tables.noise_std * math.sqrt(1.0 - part)
-        corrected[c] = tables._replace(counts=counts, noise_std=noise_std)
-    return corrected
+    variances = np.where(pairs.has, pairs.noise_std**2, 0.0)
+    total = together.noise_std**2 + sum(variances.tolist())
+    parts, counts = variances / max(total, SMALLEST), np.zeros_like(pairs.counts)
+    beside = together.counts - pairs.counts[pairs.has].sum(axis=0)
+    for c in np.flatnonzero(pairs.has):
+        counts[c] = pairs.counts[c] + float(parts[c]) * beside
+    noise_std = pairs.noise_std * np.sqrt(1.0 - parts)
+    return replace(pairs, counts=counts, noise_std=noise_std)
 
 
 def _beyond_noise(
@@ -229,32 +252,27 @@ class Relations:
 
 
 def find_relations(
-    pairs: Mapping[int, PairTables],
+    pairs: PairTables,
     shares: Floats,
-    starts: Ints,
-    rests: Sequence[int],
+    bins: TableBins,
     together: PairTables | None = None,
 ) -> Relations:
-    """Find the relations of a table in the tables of pairs of its classes.
+    """Find the relations of a table in the tables of pairs of some classes.
 
-    `pairs` are those of each class that has some, all of the same pairs, and `together`
-    those of all these classes. `shares` (n_classes, D) are those of the bins in their
-    columns, which begin at `starts`. `rests` are the bins of rare categories in these,
-    -1 for none.
+    All have the same `pairs`, and `together` is of all these classes. `shares`
+    (n_classes, D) are those of the `bins` in their columns.
     """
-    each = [*pairs.values()]
-    n_rows = sum(tables.n_rows for tables in each)
-    counts = np.array([tables.counts for tables in each]).sum(0, dtype=np.float64)
-    variance = sum(tables.noise_std**2 for tables in each)
+    starts, rests = bins.starts, [column.rest for column in bins.columns]
+    n_rows = sum(pairs.n_rows.tolist())
+    counts = pairs.counts.sum(0, dtype=np.float64)
+    variance = sum((pairs.noise_std**2).tolist())
     if together is not None:  # the same counts again: the mean of both, by variances
         part = variance / max(variance + together.noise_std**2, SMALLEST)
         counts += part * (together.counts - counts)
         variance *= 1.0 - part
     std, noisy = math.sqrt(variance) / n_rows, counts / n_rows
-    pooled = shares[[*pairs]].T @ np.array([own.n_rows / n_rows for own in each])
-    every = PairTables(
-        counts, each[0].measured, math.sqrt(variance), n_rows, each[0].pairs
-    )
+    pooled = shares.T @ (pairs.n_rows / n_rows)
+    every = PairTables(counts, pairs.asked[0], math.sqrt(variance), n_rows)
     tree, tables_of, information = every.strongest_tree(pooled, starts)
     relations = []
     for parent, child in tree:
@@ -306,7 +324,7 @@ def with_cells(relations: Relations, answer: Measurement, shares: Floats) -> Rel
     pair of bins the measured difference to independent columns is shrunk towards 0, the
     more of it noise explains (James, Stein 1961).
     """
-    finer, tables = answer.query.finer, answer.query.tables(answer.values)
+    finer, tables = answer.query.finer, answer.query.tables(answer.values[0])
     of_pair = dict(zip(map(tuple, answer.query.sets.tolist()), tables, strict=True))
     # A relation may be found the other way round.
     of_pair = {pair[::-1]: table.T for pair, table in of_pair.items()} | of_pair
@@ -324,7 +342,9 @@ def with_cells(relations: Relations, answer: Measurement, shares: Floats) -> Rel
         beside = noisy - rows * expected
         n_free = finer.summed(pair, np.ones(noisy.shape)) - 1.0
         energy = np.maximum(finer.summed(pair, beside**2), SMALLEST)
-        kept = np.maximum(1.0 - n_free * answer.noise_std**2 / energy, 0.0)[in_bins]
+        kept = np.maximum(1.0 - n_free * answer.noise_std[0] ** 2 / energy, 0.0)[
+            in_bins
+        ]
         cells = np.maximum(rows * expected + kept * beside, 0.0)
         whole = finer.summed(pair, cells)[in_bins]
         cells = np.where(whole > 0, cells / np.maximum(whole, SMALLEST), expected)
@@ -337,10 +357,11 @@ def with_ranks(relations: Relations, answer: Measurement, shares: Floats) -> Rel
 
     `shares` (D,) are those of the bins in their columns, all classes together.
     """
-    starts, query, std = answer.query.bins.starts, answer.query, answer.noise_std
+    query, (std,) = answer.query, answer.noise_std.tolist()
+    starts = query.bins.starts
     best: dict[tuple[int, ...], float] = {}
     measured = {(one.parent, one.child): one for one in relations.measured}
-    tables = zip(query.sets.tolist(), query.tables(answer.values), strict=True)
+    tables = zip(query.sets.tolist(), query.tables(answer.values[0]), strict=True)
     for (*pair, j), noisy in tables:
         key = tuple(pair)
         if key not in measured:  # of one site, but not of all

@@ -31,6 +31,7 @@ BESIDE_SHARE = 0.1
 # with .1, and 97 % with .25; of the ranges 4.6 % and .8 % are more than 32 times too
 # wide.
 QUARTER = 0.25
+PAIRS_SHARE = 1.0 - QUARTER  # tables of two columns, beside single ones
 
 # Of what is left to the measurements of a class, where it can afford them.
 # Of tables of two columns, where several classes have some: those of all classes

@@ -130,7 +130,7 @@ def _sum_of_sites(sites: Sequence[Measurements]) -> Measurements:
     return Measurements(
         _metadata_of_all([site.metadata for site in sites]),
         [*map(_sum, zip(*asked, strict=True))],
-        np.hypot.reduce([site.planned_stds for site in sites]).tolist(),
+        np.hypot.reduce([site.planned_stds for site in sites]),
         first.opened_cells,
     )
 
@@ -138,18 +138,16 @@ def _sum_of_sites(sites: Sequence[Measurements]) -> Measurements:
 def _metadata_of_all(tables: Sequence[Metadata]) -> Metadata:
     """Add up the numbers of rows, and of units."""
 
-    def sums(records: Sequence[Any], counts: str, *stds: str) -> Any:  # noqa: ANN401
-        """Add up counts, and of standard deviations the variances."""
-        added = {counts: sum(getattr(record, counts) for record in records)}
-        for name in stds:
-            each = [getattr(record, name) for record in records]
-            added[name] = float(np.hypot.reduce(each))
-        return replace(records[0], **added)
+    def sums(records: Sequence[Any], counts: str) -> Any:  # noqa: ANN401
+        """Add up counts, and the variances of their noise."""
+        total = sum(getattr(record, counts) for record in records)
+        noise_std = np.hypot.reduce([record.noise_std for record in records])
+        return replace(records[0], **{counts: total, "noise_std": noise_std})
 
-    all_classes, units = [table.classes for table in tables], tables[0].units
-    classes = sums(all_classes, "counts", "noise_std", "unlabelled_std")
+    classes = sums([table.classes for table in tables], "counts")
+    units = tables[0].units
     if units is not None and units.sizes is not None:
-        units = sums([table.units for table in tables], "sizes", "noise_std")
+        units = sums([table.units for table in tables], "sizes")
     return replace(tables[0], classes=classes, units=units)
 
 
@@ -158,10 +156,8 @@ def _last_round(site: Measurements) -> list[Measurement]:
 
     By kind and class; of several to one kind of query in their order.
     """
-    kinds, scopes = [*QUERIES], [None, *site.metadata.classes.scopes]
     last = [own for own in site if not getattr(own.query, "coarse", False)]
-    last.sort(key=lambda o: (kinds.index(o.query.kind), scopes.index(o.scope)))
-    return last
+    return sorted(last, key=lambda o: ([*QUERIES].index(o.query.kind), site._places(o)))
 
 
 def _sum(answers: tuple[Measurement, ...]) -> Measurement:
@@ -182,15 +178,15 @@ def _sum(answers: tuple[Measurement, ...]) -> Measurement:
         weight = query.size_weight if len(weights_of_sizes) == 1 else 0.0
         query = replace(query, edges=query.opened, size_weight=weight)
         (n_values,) = query.shape
-        values = [value[:n_values] for value in values]
+        values = [value[:, :n_values] for value in values]
     total = sum(w * value for w, value in zip(weights, values, strict=True))
     stds = [w * answer.noise_std for w, answer in zip(weights, answers, strict=True)]
     return Measurement(
         query,
         np.asarray(total, dtype=query.dtype),
-        float(np.hypot.reduce(stds)),
-        max(answer.mu for answer in answers),
-        first.scope,
+        np.hypot.reduce(stds),
+        np.max([answer.mu for answer in answers], axis=0),
+        first.scopes,
     )
 
 
@@ -207,5 +203,5 @@ def _queries(site: Measurements) -> Iterator[tuple[str, Any]]:
     yield "values of max_rows_per_unit", None if sizes is None else len(sizes)
     answers = _last_round(site)
     for kind in QUERIES:
-        asked = [(o.scope, o.query.asked) for o in answers if o.query.kind == kind]
+        asked = [(o.scopes, o.query.asked) for o in answers if o.query.kind == kind]
         yield f"bins or tables ({kind})", asked

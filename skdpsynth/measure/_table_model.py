@@ -111,11 +111,11 @@ def metadata_to_state(metadata: Metadata) -> dict[str, Any]:
 
 
 def metadata_from_state(
-    document: Mapping[str, Any], schema: TableSchema, counts: Floats, **noise: float
+    document: Mapping[str, Any], schema: TableSchema, counts: Floats
 ) -> Metadata:
     """Undo `metadata_to_state`, and check it; rules are those of `schema`.
 
-    `counts` and their noise are those of `Classes`, of rows without a label the last.
+    `counts` are those of `Classes`, of rows without a label the last.
     """
     layout = TableLayout.from_dict(document["layout"])
     domains = tuple(domain_from_dict(domain) for domain in document["axes"])
@@ -123,7 +123,7 @@ def metadata_from_state(
     labels: tuple[Hashable, ...] = categories
     if categories and len(counts) > len(categories):
         labels = (*categories, UNLABELLED)
-    classes = Classes(labels, counts, **noise)
+    classes = Classes(labels, counts)
     check_rules(schema, layout)
     columns = modelled_columns(layout, schema)
     for column, domain in zip(columns, domains, strict=True):

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.random import sample_without_replacement
 
-from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics._encode import (
     MOST_LABELS,
     Cells,
@@ -32,7 +32,7 @@ from skdpsynth.metrics._encode import (
     shuffled,
 )
 from skdpsynth.metrics._panel import named_by_class
-from skdpsynth.utils import warn_deprecated, without
+from skdpsynth.utils import check_range, warn_deprecated, without
 
 LEAST_ROWS = 10  # of a table in a two-sample test: two in each of five folds
 MOST_ROWS = 5_000  # taken of a table in it

@@ -25,6 +25,7 @@ from skdpsynth.model._fit import (
     Arrays as Arrays,
     Components as Components,
     Heads as Heads,
+    MixtureFit as MixtureFit,
     ReleasedClass as ReleasedClass,
     fit_mixture as fit_mixture,
     slopes_of_loss as slopes_of_loss,

@@ -28,20 +28,18 @@ State = Mapping[str, Any]
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs
 _ROUNDS = 6  # of the search for what columns share, which is the diagonal
 MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
-
-
 LEAST_FACTORS = 4  # of a generator, where training starts
 
 
 def fit_factors(measured: Measurements) -> Floats:
     """Find loadings (n_classes, n_columns, n_factors), 0 where nothing was measured."""
-    scores = measured.model
-    factors = {}
-    for c, answer in measured.moments.items():
-        _, stds, slopes = scores.score_moments(c)
-        factors[c] = factors_above_noise(answer.values, answer.noise_std, stds, slopes)
+    scores, answers, factors = measured.model, measured.moments, {}
+    for c, answer in ((c, own) for c, each in enumerate(answers) for own in each):
+        (values,), (std,) = answer.values, answer.noise_std.tolist()
+        _, *own = scores.score_moments(c)
+        factors[c] = factors_above_noise(values, std, *own)
     most = max([LEAST_FACTORS, *(of_class.shape[1] for of_class in factors.values())])
-    loadings = np.zeros((len(measured.rounds), len(scores.metadata.columns), most))
+    loadings = np.zeros((len(answers), len(scores.metadata.columns), most))
     for c, of_class in factors.items():
         loadings[c, :, : of_class.shape[1]] = of_class
     return loadings

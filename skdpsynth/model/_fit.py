@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -171,7 +171,7 @@ class ReleasedClass:
         shares: Floats,
         share_std: float,
         pairs: PairTables,
-        triples: Measurement | None = None,
+        triples: Sequence[Measurement] = (),
         prior: Floats | None = None,
         doubt: float = 1.0,
         *,
@@ -179,21 +179,25 @@ class ReleasedClass:
     ) -> None:
         self.prior: Array = None if prior is None else arrays.take(prior)
         self.n_rows = n_rows = max(pairs.n_rows, 1.0)
-        noise_std = doubt * pairs.noise_std
+        # As a float: what it divides stays in single precision.
+        noise_std = doubt * float(pairs.noise_std)
         self.marginals = shares
-        self.tables = pairs._replace(noise_std=noise_std, n_rows=n_rows)
-        self.chosen = pairs.share_of_planned(len(starts) - 1)
+        self.tables = replace(pairs, noise_std=noise_std, n_rows=n_rows)
+        self.chosen = pairs.share_of_planned()
         self.shares = arrays.take(shares)
         self._per_share = float(n_rows / max(doubt * share_std, LEAST_NOISE))
         noise_std = max(noise_std, LEAST_NOISE)
-        self._per_cell = arrays.take(pairs.measured * (n_rows / noise_std))
+        measured = pairs.measured(np.diff(starts))
+        self._per_cell = arrays.take(measured * (n_rows / noise_std))
         self._counts = arrays.take(pairs.counts / noise_std)
         # By second column: of cells of triples the scale and the shares, by the groups
         # of the first and the second, and those of the third.
         self._triples: list[tuple[Array, ...]] = []
-        if triples is None:
+        if not triples:
             return
-        groups, counts = triples.query.groups, triples.values
+        (answer,) = triples
+        query, (counts,), (of_triples,) = answer.query, answer.values, answer.noise_std
+        groups = query.groups
         n_columns, self._n_groups = len(starts) - 1, counts.shape[-1]
         column = np.repeat(np.arange(n_columns), np.diff(starts))
         member = np.zeros((len(groups), n_columns * self._n_groups))
@@ -204,10 +208,10 @@ class ReleasedClass:
         whole = max(whole, pairs.n_rows / 2)
         shape = n_columns, n_columns, *counts.shape[2:], n_columns, counts.shape[-1]
         by_cell, per_share = np.zeros((2, *shape), dtype=np.float32)
-        first, second, third = triples.query.sets.T
+        first, second, third = query.sets.T
         place = second, first, slice(None), slice(None), third
         by_cell[place] = counts / whole
-        per_share[place] = whole / max(doubt * triples.noise_std, LEAST_NOISE)
+        per_share[place] = whole / max(doubt * of_triples, LEAST_NOISE)
         for j in range(1, n_columns - 1):
             parts = (part[j, :j, :, :, j + 1 :] for part in (per_share, by_cell))
             flat = (part.reshape(j * self._n_groups**2, -1) for part in parts)
@@ -570,10 +574,9 @@ def fit_mixture(
     """
     bins, classes = measured.bins, measured.model.metadata.classes
     counts, prior = classes.counts, classes.labelled.prior
-    shares, stds = measured.shares, np.array(measured.planned_stds)
-    n_classes, n_bins = len(prior), int(bins.starts[-1])
+    shares, stds, has_pairs = measured.shares, measured.planned_stds, measured.has_pairs
+    n_classes, pairs, triples = len(prior), measured.pairs, measured.triples
     joint = len(counts) > n_classes
-    has_pairs = np.isin(np.arange(len(counts)), [*measured.pairs])
     # On Thyroid with 10 % of the labels (validation, 23 seeds) the AUROC of two
     # classifiers was 0.83 where noise did not count, 0.85 from LIKELY, 0.87 from twice.
     few = (prior < RARE) | (counts < 2.0 * LIKELY * stds)[:n_classes]
@@ -582,8 +585,7 @@ def fit_mixture(
     groups = [[c] for c in positions] + [rest] * bool(rest)
 
     def of_class(c: int) -> tuple[Any, ...]:
-        pairs = measured.pairs.get(c) or PairTables.nothing(n_bins, counts[c])
-        return shares[c], stds[c], pairs, measured.triples.get(c)
+        return shares[c], stds[c], pairs[c], triples[c]
 
     def of_groups(values: Floats) -> Floats:
         return np.array([values[group].sum() for group in groups])
@@ -595,7 +597,7 @@ def fit_mixture(
         # Else the fit could make it of whatever only the rows without a label have.
         std = min(float(np.sqrt(stds[rest] @ stds[rest])), LITTLE * n_rows)
         mean = rows / n_rows @ shares[rest]
-        parts.append((mean, std, PairTables.nothing(n_bins, n_rows)))
+        parts.append((mean, std, replace(pairs[rest[0]], n_rows=n_rows)))  # without any
     among, doubt = as_a_mixture(shares, counts, stds) if joint else (prior, 1.0)
     if measured.together is not None:
         weights = counts * has_pairs
@@ -604,7 +606,7 @@ def fit_mixture(
         weights /= weights.sum()
         # Shares of bins are fitted in each class.
         mean = weights @ shares[:n_classes]
-        parts.append((mean, math.inf, measured.together, None, of_groups(weights)))
+        parts.append((mean, math.inf, measured.together, (), of_groups(weights)))
     if joint:  # rows without a label
         parts.append((*of_class(n_classes), of_groups(among), doubt))
     released = [ReleasedClass(bins.starts, *part, arrays=arrays) for part in parts]

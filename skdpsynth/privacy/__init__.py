@@ -41,7 +41,9 @@ from skdpsynth.privacy._report import (
     UNLABELLED as UNLABELLED,
     PrivacyReport,
     claim as claim,
+    read_plain as read_plain,
     scope_words as scope_words,
+    to_plain as to_plain,
     unit_name as unit_name,
     unit_words as unit_words,
 )

@@ -20,7 +20,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, NoReturn, SupportsIndex
 
-from skdpsynth.exceptions import BudgetExceededError, ReservationError, check_range
+from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.privacy._budget import PrivacyBudget
 from skdpsynth.privacy._calibration import (
     VoteNoise,
@@ -45,7 +45,7 @@ from skdpsynth.privacy._report import (
     unit_name,
     unit_words,
 )
-from skdpsynth.utils import EXCESS
+from skdpsynth.utils import EXCESS, check_range
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -264,6 +264,7 @@ class PrivacyAccountant:
         self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
         self._used: dict[Reservation, int] = {}  # releases drawn; in order
         self._issued: dict[Reservation, dict[str, Any]] = {}  # what they were then
+        self._answers: list[Reservation] = []
         self._closed = False
         # Whether the insecure context was active at any step of the fit.
         self._insecure = insecure_randomness_active()
@@ -323,6 +324,7 @@ class PrivacyAccountant:
         count: int = 1,
         scope: Hashable | None = None,
         delta: float = 0.0,
+        answer: bool = True,
     ) -> Reservation:
         """Set aside a part of the budget for Gaussian releases.
 
@@ -342,6 +344,9 @@ class PrivacyAccountant:
         delta : float, default=0.0
             Delta of one release beside the Gaussian curve, taken out of
             `discovery_delta`.
+        answer : bool, default=True
+            Whether `measurements_` must have what is released: not so choices, numbers
+            of rows, steps of training, and discovery, which ends with `limit_scopes`.
 
         Returns
         -------
@@ -359,7 +364,10 @@ class PrivacyAccountant:
         """
         # The one place that turns this charge into noise; so for the others below.
         noise_std = partial(grid_noise_std, mu, sensitivity)
-        return self._reserve(noise_std, name, scope, mu, sensitivity, count, delta)
+        given = name, scope, mu, sensitivity, count, delta
+        line = self._reserve(noise_std, *given)
+        self._answers += [line] * (answer and self._scopes is not None)
+        return line
 
     def reserve_sampled_gaussian(
         self,
@@ -645,6 +653,11 @@ class PrivacyAccountant:
             software=f"skdpsynth {package}, OpenDP {version('opendp')}",
             **unit_words(self._unit, self._rows_per_unit),
         )
+
+    @property
+    def answers(self) -> list[ReportEntry]:
+        """The lines that `measurements_` must have the answers of."""
+        return [self._reported(line, line.used) for line in self._answers]
 
     def _reported(self, line: Reservation, used: int) -> ReportEntry:
         """Return the line of the report, which is of a unit."""

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
+from skdpsynth.exceptions import BudgetExceededError, PersistenceError
 from skdpsynth.privacy._report import claim, read_only
-from skdpsynth.utils import EXCESS
+from skdpsynth.utils import EXCESS, check_range
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -43,8 +43,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri, ndtri_exp
 
-from skdpsynth.exceptions import check_range
-from skdpsynth.utils import EXCESS
+from skdpsynth.utils import EXCESS, check_range
 from skdpsynth.utils.arrays import Floats
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpsynth.exceptions import ReservationError, check_range
+from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy._accountant import Reservation, ledger_of
 from skdpsynth.privacy._parts import saturating_sum
 from skdpsynth.privacy._random import (
@@ -21,6 +21,7 @@ from skdpsynth.privacy._random import (
     rounded_normal,
     secret_generator,
 )
+from skdpsynth.utils import check_range
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from operator import attrgetter
 from types import GenericAlias, NoneType
 from typing import Any, Literal, get_args, get_type_hints
 
-from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
+from skdpsynth.exceptions import BudgetExceededError, PersistenceError
 from skdpsynth.privacy._calibration import MOST_EXPONENT, advantage_of, gdp_epsilon
 from skdpsynth.utils import (
     DAMAGED,
@@ -26,6 +26,7 @@ from skdpsynth.utils import (
     Grid,
     Heading,
     Items,
+    check_range,
     require,
 )
 
@@ -74,27 +75,31 @@ class ReportEntry:
     sampling_rate: float = 1.0
 
 
-def _to_json(value: Any) -> Any:  # noqa: ANN401 - any field
-    """Write infinite numbers as "inf", tuples as lists, and entries as dicts."""
+def to_plain(value: Any) -> Any:  # noqa: ANN401 - any field
+    """Write infinite numbers as "inf", tuples as lists, and dataclasses as dicts."""
     if isinstance(value, tuple):
-        return [*map(_to_json, value)]
-    if isinstance(value, ReportEntry):
-        return {name: _to_json(own) for name, own in vars(value).items()}
+        return [*map(to_plain, value)]
+    if is_dataclass(value):
+        return {name: to_plain(own) for name, own in vars(value).items()}
     return "inf" if value == math.inf else value
 
 
-def _read(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field, of a type
-    """Undo `_to_json`; refuse other fields or types, and numbers below 0."""
+def read_plain(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field, of a type
+    """Undo `to_plain`; refuse other fields or types, and numbers below 0."""
+    if kind is Hashable:  # a label, which callers read
+        return value
     within = get_args(kind)
     if NoneType in within:
-        return None if value is None else _read(within[0], value)
+        return None if value is None else read_plain(within[0], value)
     if isinstance(kind, GenericAlias):  # a tuple
         require(isinstance(value, list | tuple), "no list")
-        return tuple(_read(within[0], item) for item in value)
+        return tuple(read_plain(within[0], item) for item in value)
     if isinstance(kind, type) and is_dataclass(kind):
         kinds = _kinds_of(kind)
         require(set(value) == set(kinds), "other fields")
-        return kind(**{name: _read(kinds[name], own) for name, own in value.items()})
+        return kind(
+            **{name: read_plain(kinds[name], own) for name, own in value.items()}
+        )
     if kind is float and value == "inf":
         return math.inf
     require(type(value) in (kind, int if kind is float else kind), f"no {kind}")
@@ -301,9 +306,9 @@ class PrivacyReport(Document):
         return {
             "report_version": _VERSION,
             "statement": self.statement,
-            **{name: _to_json(value) for name, value in vars(self).items()},
+            **{name: to_plain(value) for name, value in vars(self).items()},
             "epsilon_by_delta": [
-                {"delta": d, "epsilon": _to_json(e)} for d, e in self.epsilon_by_delta
+                {"delta": d, "epsilon": to_plain(e)} for d, e in self.epsilon_by_delta
             ],
             "not_covered": list(self.not_covered),
         }
@@ -342,7 +347,7 @@ class PrivacyReport(Document):
             require(values["report_version"] == _VERSION, "another version")
             fields = {k: v for k, v in values.items() if k not in _DERIVED}
             require(len(fields) == len(values) - len(_DERIVED), "other fields")
-            report: PrivacyReport = _read(cls, fields)
+            report: PrivacyReport = read_plain(cls, fields)
             return report
         except DAMAGED as error:
             raise PersistenceError(

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri
 
-from skdpsynth.exceptions import ReservationError, check_range
+from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA, Reservation, ledger_of
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes, telling
 from skdpsynth.privacy._parts import GRID, LARGEST, MOST_ROWS, Parts, clamped_counts
-from skdpsynth.utils import CHUNK_ROWS, in_chunks
+from skdpsynth.utils import CHUNK_ROWS, check_range, in_chunks
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 Codes = NDArray[np.integer] | Parts
@@ -77,7 +77,7 @@ class CentredCounts:
         # Of each column noisy counts of the cells less their mean; and noisy numbers of
         # rows in no cell, 0 with fewer than 2 cells, with their noise.
         self.deviations = [part - part.sum() / max(len(part), 1) for part in cells]
-        entries = np.array([_apart_entry(n) / GRID for n in n_cells])
+        entries = np.array([_entries(n)[2] / GRID for n in n_cells])
         scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
         self.apart = np.array([part[-1] for part in columns]) / scale
         self.apart_stds = noise_std / scale
@@ -101,29 +101,23 @@ class CentredCounts:
 def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int:
     """Return the L2 sensitivity of `centred_histogram`: rounded up, and at least 1.
 
-    A row in a cell of column j moves its numbers by a vector of squared norm
-    `_squared_norm`, a row in none by one that is no longer, and every row moves the
-    last number by `_size_entry`. All are whole numbers. Divided by GRID the result is
-    ``sqrt(sum(1 - 1 / B_j) + size_weight^2)``, up to rounding.
+    A row moves the numbers of column j by a vector whose squared norm is at most that
+    of `_entries`, and the last number by `_size_entry`. All are whole numbers. Divided
+    by GRID the result is ``sqrt(sum(1 - 1 / B_j) + size_weight^2)``, up to rounding.
     """
-    squared = sum(map(_squared_norm, n_cells)) + _size_entry(size_weight) ** 2
+    squared = sum(_entries(n)[1] for n in n_cells) + _size_entry(size_weight) ** 2
     return math.isqrt(max(squared - 1, 0)) + 1
 
 
-def _taken(n_cells: int) -> int:
-    """Return what a row in a cell takes from every cell of its column."""
-    return GRID // max(n_cells, 1)
+def _entries(n_cells: int) -> tuple[int, int, int]:
+    """Return what rows add to a column, as `centred_histogram` says.
 
-
-def _squared_norm(n_cells: int) -> int:
-    """Return the squared norm of what a row in a cell adds to its column."""
-    taken = _taken(n_cells)
-    return (GRID - taken) ** 2 + max(n_cells - 1, 0) * taken**2
-
-
-def _apart_entry(n_cells: int) -> int:
-    """Return what a row in no cell adds to their number: the norm of the others."""
-    return math.isqrt(_squared_norm(n_cells))
+    What a row in a cell takes from every cell, the squared norm of what it adds in all,
+    and what a row in no cell adds to their number, which is no more.
+    """
+    taken = GRID // max(n_cells, 1)
+    squared_norm = (GRID - taken) ** 2 + max(n_cells - 1, 0) * taken**2
+    return taken, squared_norm, math.isqrt(squared_norm)
 
 
 def _size_entry(size_weight: float) -> int:
@@ -266,9 +260,8 @@ def centred_histogram(
     counts = exact_counts(codes, [n + 1 for n in n_cells])
     numbers = []
     for n, column in zip(n_cells, counts, strict=True):
-        cells = column[:-1]
-        numbers.append(GRID * cells - _taken(n) * cells.sum())
-        numbers.append(_apart_entry(n) * column[-1:])
+        cells, (taken, _, apart) = column[:-1], _entries(n)
+        numbers += [GRID * cells - taken * cells.sum(), apart * column[-1:]]
     entry = _size_entry(size_weight)
     if entry > 0:
         n_rows = int(counts[0].sum())  # a row has one code in a column

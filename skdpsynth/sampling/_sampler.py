@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.exceptions import check_range
 from skdpsynth.measure import TableModel
 from skdpsynth.model import decode_columns
 from skdpsynth.sampling._where import _CHUNK_ROWS, Condition, DrawRanks, rows_where
 from skdpsynth.schema import SECONDS_OF, Identifier, Text
 from skdpsynth.table import Classes, ColumnLayout, Metadata, largest_remainder
-from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
+from skdpsynth.utils import CHUNK_ROWS, check_range, in_chunks, n_threads
 from skdpsynth.utils.arrays import Floats, Ints
 from skdpsynth.utils.containers import converter
 from skdpsynth.utils.dtypes import is_date, plain

@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -24,21 +23,27 @@ from tqdm.auto import tqdm
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
-    CLEAR_FROM,
     Allocation,
+    Loop,
     Measurements,
-    Spend,
+    Outline,
     TableModel,
     Training,
-    allocate_measurements,
+    allocate,
     measure,
-    measured_form,
 )
-from skdpsynth.privacy import PrivacyAccountant, Reservation
+from skdpsynth.privacy import (
+    PrivacyAccountant,
+    Reservation,
+    scope_words,
+    secret_generator,
+)
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
-from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fitted
+from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fit_initial
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.training import (
+    LinearTeachers,
+    TeacherEnsemble,
     Trainer,
     clear_products,
     n_products,
@@ -46,7 +51,6 @@ from skdpsynth.training import (
     resolve_device,
 )
 from skdpsynth.utils import warn_deprecated, without
-from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 Init = Literal["measured", "random"]
@@ -57,16 +61,23 @@ _AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
 _POSITIVE = [Interval(Real, 0, None, closed="neither")]
 ONE_OR_AUTO = [*_AT_LEAST_ONE, StrOptions({"auto"})]
 
-# Of the squared mu of a class that starts from measurements: what its loop takes. The
-# rest is for the measurements, and all of it if the class does not train.
+# Of the squared mu of a class that starts from measurements, whose noise rises by 2.6 %
+# for its loop: 2-way distances by at most two standard errors (docs/training.md).
 TRAINING_SHARE = 0.05
-ROUNDS = 10  # of "auto"
-# What several algorithms train with.
-# Steps of a mixture per round, and the length of one, of logits.
+ROUNDS = 10  # of "auto"; they share one mu, and what they say adds up
+# Steps of a mixture per round, and the length of one, of logits. At .02 a lost table
+# was .019 off, at .05 .008, at .15 .010 (2,000 rows, four fits).
 GENERATOR_STEPS, RATE = 10, 0.05
 MOST_TEACHERS = 2048  # 4,096 take twice the time, and their votes vary more
 _BAR_AFTER = 10.0  # seconds, from which a loop shows its progress
+_NAMED = 3  # classes in a note, which has many other words
 _FIXED = "It is fixed; leave it out."
+
+
+def _some(words: list[str]) -> str:
+    """List a few, and count the others."""
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return ", ".join(words[:_NAMED]) + more
 
 
 def teachers_of(n_teachers: int | Literal["auto"], n_rows: float) -> int:
@@ -103,13 +114,32 @@ without_those_of_0_2 = without(
 class ClassRun(NamedTuple):
     """What the loop of one class works with, beside its rows."""
 
-    place: int  # of the class
+    position: int  # of the class
     n_rows: float  # planned
     training: Training
     reservation: Reservation  # of all releases of the loop
     generator: Trainer
-    public: torch.Generator
+    public: torch.Generator  # of draws that are no secret
     device: torch.device
+
+
+def make_teachers(
+    settings: ClassGAN, run: ClassRun, rows: NDArray[np.float32]
+) -> LinearTeachers | TeacherEnsemble:
+    """Make the teachers of a class: networks, or linear where something is measured."""
+    n_teachers, rng, device = run.training.n_teachers, secret_generator(), run.device
+    if not settings._scratch:
+        given = rows, n_teachers, run.generator, run.n_rows
+        return LinearTeachers(*given, rng=rng, device=device)
+    return TeacherEnsemble(
+        rows,
+        n_teachers,
+        n_features=run.generator.n_features,
+        hidden_dims=settings._widths[1],
+        rng=rng,
+        generator=run.public,
+        device=device,
+    )
 
 
 class ClassGAN(GeneratedSynthesizer):
@@ -141,10 +171,10 @@ random_state : int, RandomState instance or None, default=None
 generator_ : MixtureGenerator or FactorGenerator
     The generators of all classes; public.
 n_iter_ : int
-    Rounds: those of the class with most; 0 where none were run. The report says how
-    many classes had some.
+    Rounds: one number, those of the class with most; 0 where none were run. The report
+    names the classes that had none.
 n_teachers_ : ndarray of shape (n_classes,), int
-    Teachers of each class, 0 where it did not train.
+    Teachers, one number per class in the order of `classes_`; 0 where it did not train.
 """
     # Of all parameters that any of them has.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -241,59 +271,19 @@ n_teachers_ : ndarray of shape (n_classes,), int
     ) -> Reservation:
         """Reserve all that the rounds of a class will release."""
 
-    def _plan_classes(
-        self,
-        labels: Sequence[Hashable],
-        counts: Floats,
-        n_continuous: int,
-        n_discrete: int,
-        mu: float,
-    ) -> list[Allocation]:
-        rows, columns = counts.tolist(), (n_continuous, n_discrete)
-        # "auto" costs no class its tables; a number of rounds is taken at its word.
-        asked = self.n_iter not in ("auto", 0) and mu < math.inf
-        least = mu * math.sqrt(1.0 - TRAINING_SHARE) if asked else mu
-        first = self._tables_first
-        form = measured_form(labels, rows, *columns, least, tables_first=first)
+    def _allocate(self, table: Outline, mu: float) -> list[Allocation]:
         share = 1.0 if self._scratch else TRAINING_SHARE
-        left = mu if mu == math.inf else mu * math.sqrt(1.0 - share)
-        plans = []
-        for label, n_rows in zip(labels, rows, strict=True):
-            allocated = partial(
-                allocate_measurements,
-                label,
-                n_rows,
-                n_continuous,
-                n_discrete,
-                largest=max(rows),
-                form="random" if self._scratch else form,
-            )
-            n_iter, plan = self._n_rounds(n_rows, sum(columns), mu), allocated(mu)
-            # What the loop learns, second moments need not say: the 2-way distance of
-            # Epileptic seizure rose by .0004, not .0024 (epsilon 1, without steps).
-            of_moments = plan.moments.mu**2 - share * mu**2
-            if of_moments > share * mu**2:
-                plan = replace(plan, moments=Spend(math.sqrt(of_moments)))
-            else:
-                plan = allocated(left)
-            # A class without a dependence of its own borrows one. Errors of marginals
-            # would be taken for dependence: at epsilon 1 the 2-way distance of ISOLET
-            # rose by .004 (54 times the root of its columns), that of Epileptic seizure
-            # fell by .0003 (149 times).
-            least = CLEAR_FROM / 2 * math.sqrt(sum(columns))
-            unclear = self.n_iter == "auto" and n_rows * mu < least
-            of_pairs = plan.pairs.mu or (0.0 if unclear else plan.moments.mu)
-            if n_iter and (of_pairs or self._scratch):
-                beside = self._mu_classifier(
-                    label, n_rows, mu, len(labels), sum(columns)
-                )
-                of_loop = mu if mu == math.inf else math.sqrt(share * mu**2 - beside**2)
-                training = self._plan_training(n_iter, n_rows, of_loop)
-                training = replace(training, mu_classifier=beside)
-                plans.append(replace(plan, training=training))
-            else:  # all is for measurements
-                plans.append(allocated(mu))
-        return plans
+
+        def training(label: Hashable, n_rows: float, mu: float) -> Training | None:
+            if not (n_iter := self._n_rounds(n_rows, table.n_columns, mu)):
+                return None
+            beside = 0.0 if label is None else self._mu_classifier(table, n_rows, mu)
+            of_loop = mu if mu == math.inf else math.sqrt(share * mu**2 - beside**2)
+            planned = self._plan_training(n_iter, n_rows, of_loop)
+            return replace(planned, mu_classifier=beside)
+
+        loop = Loop(share, self.n_iter not in ("auto", 0), training)
+        return allocate(table, mu, tables_first=self._tables_first, loop=loop)
 
     def _n_rounds(self, n_rows: float, n_columns: int, mu: float) -> int:
         """Return the rounds of a class that has `mu` in all, if it is to train."""
@@ -306,11 +296,9 @@ n_teachers_ : ndarray of shape (n_classes,), int
         few = n_columns < 2 or clear < wanted
         return 0 if few or self._units_of_many_rows else ROUNDS
 
-    def _mu_classifier(
-        self, label: Hashable, n_rows: float, mu: float, n_classes: int, n_columns: int
-    ) -> float:
+    def _mu_classifier(self, table: Outline, n_rows: float, mu: float) -> float:
         """Return what a classifier takes of `mu` beside the discriminator, or 0."""
-        del label, n_rows, mu, n_classes, n_columns
+        del table, n_rows, mu
         return 0.0
 
     def _initialise(
@@ -333,7 +321,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
             if plan.training
         }
         device = resolve_device(self.device)
-        return fitted(measured, seed=seed, device=device, trained=trained)
+        return fit_initial(measured, seed=seed, device=device, trained=trained)
 
     def _fit(
         self,
@@ -343,15 +331,15 @@ n_teachers_ : ndarray of shape (n_classes,), int
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        reserved = self._reserve_loops(metadata, plans, accountant)
+        reserved = self._reserve_loops(plans, accountant)
         initial = self._initialise(rows, metadata, plans, accountant, seed)
         public = torch.Generator().manual_seed(seed)
-        with self._loop(plans) as progress:
+        with self._progress(plans) as progress:
             for run in self._runs(initial, plans, reserved, public):
-                encoded = initial.encode(rows.of_class(run.place), run.place)
+                encoded = initial.encode(rows.of_class(run.position), run.position)
                 for _ in self._train(run, encoded):
                     progress.update()
-                initial.keep(run.place, run.generator.result())
+                initial.keep(run.position, run.generator.result())
         return self._collect(initial, plans)
 
     def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
@@ -359,16 +347,12 @@ n_teachers_ : ndarray of shape (n_classes,), int
         raise NotImplementedError
 
     def _reserve_loops(
-        self,
-        metadata: Metadata,
-        plans: Sequence[Allocation],
-        accountant: PrivacyAccountant,
+        self, plans: Sequence[Allocation], accountant: PrivacyAccountant
     ) -> dict[int, Reservation]:
         """Reserve the whole run, before anything is trained, by place of the class."""
-        both = enumerate(zip(plans, metadata.classes.scopes, strict=True))
         return {
-            c: self._reserve(plan.training, scope, accountant)
-            for c, (plan, scope) in both
+            c: self._reserve(plan.training, plan.label, accountant)
+            for c, plan in enumerate(plans)
             if plan.training
         }
 
@@ -395,7 +379,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
             yield ClassRun(c, *of_class, public, device)
 
     @contextmanager
-    def _loop(self, plans: Sequence[Allocation]) -> Iterator[tqdm[Any]]:
+    def _progress(self, plans: Sequence[Allocation]) -> Iterator[tqdm[Any]]:
         """Open a bar of all rounds, which shows itself once they take long."""
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")
@@ -427,8 +411,10 @@ n_teachers_ : ndarray of shape (n_classes,), int
         ran, text = sum(n > 0 for n in rounds), f"{max(rounds)} rounds"
         if len(rounds) > 1:
             text += f" in {ran} of {len(rounds)} classes"
-        if ran < len(rounds):
-            text += "; the others have too few rows for the budget"
+        if teachers := [str(plan.n_teachers) for plan in plans if plan.n_teachers]:
+            text += f" (teachers: {_some(teachers)})"
+        if none := [scope_words(plan.label) for plan in plans if not plan.n_iter]:
+            text += f"; too few rows for the budget: {_some(none)}"
         return [f"Adversarial steps were run: {text}."]
 
     def _check_parameters(self) -> None:

@@ -248,11 +248,10 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
 
     The generator is that of `MarginalSynthesizer`. Measured tables stay in its loss
     while it trains. The discriminator is linear in products of two columns of a row,
-    and learns anew in every round: its noisy gradient says how real rows differ in the
-    mean from generated ones. The generator moves as far as all rounds so far say, less
-    the noise in it (James, Stein). With ``init="random"`` the discriminator is a
-    network that follows the generator. A class whose budget allows neither tables nor
-    training takes the dependence of the largest class that has some.
+    and learns anew in every round; the generator moves as far as all rounds so far say.
+    With ``init="random"`` the discriminator is a network that follows the generator. A
+    class whose budget allows neither tables nor training takes the dependence of the
+    largest class that has some.
 
     References
     ----------

@@ -59,10 +59,9 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     alpha_d and alpha_g ``learning_rate`` times the class's own. The budget and these
     decide sigma_n.
 
-    The paper derives c_g, the bound on a gradient, from the clipped weights and from a
-    bound on the data and on the derivatives of the network, and adds noise to the mean
-    over real and generated rows together. Here every row's gradient is clipped to c_g,
-    so that the bound holds whatever the network, and generated rows need no noise.
+    The paper derives c_g, the bound on a gradient, from other bounds, and adds noise to
+    the mean over real and generated rows together. Here every row's gradient is clipped
+    to c_g, and generated rows need no noise.
 
     References
     ----------

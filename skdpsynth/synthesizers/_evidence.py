@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -12,11 +14,12 @@ from skdpsynth.measure import RARE, TableModel, choose_bins
 from skdpsynth.synthesizers._initial import CELLS
 from skdpsynth.table import PrivateRows
 from skdpsynth.utils import in_chunks
-from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.arrays import Floats, Ints
 
 _MOST = 3.0  # log odds that one column can give
 
 
+@dataclass(frozen=True)
 class Evidence:
     """Log odds of every class given each column of a row: naive Bayes; all public.
 
@@ -24,28 +27,28 @@ class Evidence:
     features of a row are its scores and their squares.
     """
 
-    def __init__(self, model: TableModel) -> None:
-        self._model = model
-        self.n_classes, domains = len(model.marginals), model.metadata.domains
-        prior = np.full(self.n_classes, 1.0 / self.n_classes)
-        self._bins, marginals = choose_bins(domains, model.marginals, prior, CELLS)
-        ranks = [self._bins.ranks(of_class) for of_class in marginals]
-        self._shares = np.stack([self._bins.shares(own) for own in ranks])
-        even = 1.0 / np.repeat(self._bins.sizes, self._bins.sizes)
-        # A share of the mass is spread evenly, so that none is 0.
-        logs = np.log((1.0 - RARE) * self._shares + RARE * even)
-        self._odds = np.clip(logs - logs.mean(axis=0), -_MOST, _MOST)
-        self.informed = bool(np.any(self._odds != 0))
-        # Of a row, with a constant at the end.
-        said = self.n_classes if self.informed else 2 * len(domains)
-        self.n_features = said + 1
+    model: TableModel
+    starts: Ints  # of the bins of each column, and the end of the last one
+    encode: Callable[[PrivateRows], NDArray[np.integer]]  # rows to bins
+    shares: Floats  # (n_classes, D), of every bin in its column
+    odds: Floats  # (n_classes, D)
+
+    @property
+    def informed(self) -> bool:
+        """Whether the marginals of the classes differ."""
+        return bool(np.any(self.odds != 0))
+
+    @property
+    def n_features(self) -> int:
+        """Of a row, with a constant at the end."""
+        return 1 + (len(self.odds) if self.informed else 2 * (len(self.starts) - 1))
 
     @property
     def initial_weights(self) -> Floats:
         """Weights of the naive Bayes classifier, of shape (n_classes, n_features)."""
-        weights = np.zeros((self.n_classes, self.n_features))
+        weights = np.zeros((len(self.odds), self.n_features))
         if self.informed:
-            weights[:, :-1] = np.sqrt(len(self._bins.columns)) * np.eye(self.n_classes)
+            weights[:, :-1] = np.sqrt(len(self.starts) - 1) * np.eye(len(self.odds))
         return weights
 
     def features(self, rows: PrivateRows) -> Floats:
@@ -54,9 +57,9 @@ class Evidence:
         for part in in_chunks(len(features)):
             own = rows[part]
             if self.informed:
-                features[part, :-1] = self._summed(self._bins.encode(own))
+                features[part, :-1] = self._summed(self.encode(own))
             else:
-                scores = self._model.score_rows(own, 0).astype(np.float64)
+                scores = self.model.score_rows(own, 0).astype(np.float64)
                 both = np.hstack([scores, scores**2 - 1.0])
                 features[part, :-1] = both / np.sqrt(both.shape[1])
         return features
@@ -64,8 +67,8 @@ class Evidence:
     def draw(self, position: int, n_rows: int, generator: torch.Generator) -> Floats:
         """Return the features of rows drawn from the marginals of a class."""
         cells = []
-        for first, last in pairwise(self._bins.starts):
-            ends = np.cumsum(self._shares[position, first:last])
+        for first, last in pairwise(self.starts):
+            ends = np.cumsum(self.shares[position, first:last])
             ranks = torch.rand(n_rows, generator=generator, dtype=torch.float64)
             places = np.searchsorted(ends, ranks.numpy() * ends[-1], side="right")
             cells.append(np.minimum(places, len(ends) - 1))
@@ -73,5 +76,17 @@ class Evidence:
 
     def _summed(self, cells: NDArray[np.integer]) -> Floats:
         """Add up the log odds of all columns, over the root of their number."""
-        places = self._bins.starts[:-1] + cells
-        return self._odds.T[places].sum(axis=1) / np.sqrt(cells.shape[1])
+        places = self.starts[:-1] + cells
+        return self.odds.T[places].sum(axis=1) / np.sqrt(cells.shape[1])
+
+
+def fit_evidence(model: TableModel) -> Evidence:
+    """Fit naive Bayes to released marginals."""
+    prior = np.full(len(model.marginals), 1.0 / len(model.marginals))
+    bins, marginals = choose_bins(model.metadata.domains, model.marginals, prior, CELLS)
+    shares = np.stack([bins.shares(bins.ranks(of_class)) for of_class in marginals])
+    even = 1.0 / np.repeat(bins.sizes, bins.sizes)
+    # A share of the mass is spread evenly, so that none is 0.
+    logs = np.log((1.0 - RARE) * shares + RARE * even)
+    odds = np.clip(logs - logs.mean(axis=0), -_MOST, _MOST)
+    return Evidence(model, bins.starts, bins.encode, shares, odds)

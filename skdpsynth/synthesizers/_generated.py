@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ from skdpsynth.model import (
 from skdpsynth.sampling import DrawRanks, drawn_within
 from skdpsynth.utils.arrays import Floats, Ints
 
-if TYPE_CHECKING:
-    import torch
-
 _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
 
 
@@ -34,7 +31,7 @@ class GeneratedSynthesizer(BaseSynthesizer):
     n_iter_: int
 
     def _fit_generator(
-        self, measured: Measurements, seed: int, device: torch.device | None = None
+        self, measured: Measurements, seed: int, arrays: Arrays = NUMPY
     ) -> TableModel:
         """Fit `generator_` to measurements, keep both, and return the marginals.
 
@@ -42,8 +39,8 @@ class GeneratedSynthesizer(BaseSynthesizer):
         columns are independent.
         """
         model = measured.model.labelled
-        if measured.pairs:
-            fit = fit_mixture(measured, seed=seed, arrays=arrays_on(device))
+        if measured.has_pairs.any():
+            fit = fit_mixture(measured, seed=seed, arrays=arrays)
             self.generator_ = fit.generator(measured)
         else:
             planned = model.metadata.classes.planned
@@ -94,12 +91,3 @@ class GeneratedSynthesizer(BaseSynthesizer):
             self.n_iter_ = int(document["n_iter_"])
         if "n_teachers" in arrays:
             self.n_teachers_ = arrays["n_teachers"]
-
-
-def arrays_on(device: torch.device | None) -> Arrays:
-    """Return those of a fit: NumPy's on the CPU, where it is as fast as torch."""
-    if device is None or device.type == "cpu":
-        return NUMPY
-    from skdpsynth.training import on_device
-
-    return on_device(device)

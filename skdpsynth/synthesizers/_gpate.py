@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +16,6 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
-    secret_generator,
     telling,
 )
 from skdpsynth.privacy.statistics import gaussian_sum, gnmax
@@ -27,6 +25,7 @@ from skdpsynth.synthesizers._base import (
     ClassRun,
     Init,
     Widths,
+    make_teachers,
     teachers_of,
     without_those_of_0_2,
 )
@@ -101,12 +100,10 @@ class GPATESynthesizer(ClassGAN):
 
     The generator is that of `MarginalSynthesizer`. Measured tables stay in its loss
     while it trains. Instead of projecting gradients by a random matrix, teachers send
-    them by the features of a row, which are few: products of two columns. Teachers of
-    generated rows, which are public, show what the sum would be if real rows were such
-    rows; the generator moves as far as all sums so far say that they are not, less the
-    noise in them (James, Stein). The paper's threshold test is left out: votes on ten
-    bins rarely have a majority, what is not answered teaches nothing, and asking costs
-    as much as an answer. Rows without a released label take no part in training.
+    them by the features of a row, which are few: products of two columns. The generator
+    moves as far as all sums so far say that real rows differ from its own. The paper's
+    threshold test is left out: votes on ten bins rarely have a majority. Rows without a
+    released label take no part in training.
 
     References
     ----------
@@ -181,24 +178,12 @@ class GPATESynthesizer(ClassGAN):
         }
 
     def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
-        n_teachers, secret = run.training.n_teachers, secret_generator()
-        if self._scratch:
-            networks = TeacherEnsemble(
-                rows,
-                n_teachers,
-                n_features=run.generator.n_features,
-                hidden_dims=self._widths[1],
-                rng=secret,
-                generator=run.public,
-                device=run.device,
-            )
-            step = partial(self._votes, run, networks)
-        else:
-            given = rows, n_teachers, run.generator, run.n_rows
-            linear = LinearTeachers(*given, rng=secret, device=run.device)
-            step = partial(self._sum, run, linear, RealMeans())
+        teachers, real = make_teachers(self, run, rows), RealMeans()
         for _ in range(run.training.n_iter):  # line 1
-            step()
+            if isinstance(teachers, TeacherEnsemble):
+                self._votes(run, teachers)
+            else:
+                self._sum(run, teachers, real)
             yield
 
     def _reserve(
@@ -218,6 +203,7 @@ class GPATESynthesizer(ClassGAN):
             sensitivity=sensitivity,
             count=training.n_iter * training.n_queries,
             scope=scope,
+            answer=False,
         )
 
     def _sum(self, run: ClassRun, teachers: LinearTeachers, real: RealMeans) -> None:

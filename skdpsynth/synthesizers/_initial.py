@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 from skdpsynth.measure import Measurements, TableModel, even_bins
 from skdpsynth.model import (
     LEAST_FACTORS,
+    NUMPY,
     FactorGenerator,
     Heads,
     Mixture,
+    MixtureFit,
     MixtureGenerator,
     ReleasedClass,
     fit_factors,
     fit_mixture,
 )
-from skdpsynth.synthesizers._generated import arrays_on
 from skdpsynth.table import Metadata, PrivateRows
 from skdpsynth.training import (
     BinScores,
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
     import torch
 
 
-# Cells of a number that are as wide, and bins of all columns together: what a network
-# of the papers can still learn.
-CELLS, _MOST_BINS = 64, 4096
+# Cells of a number that are as wide, of up to as many columns (of more they are fewer):
+# what a network of the papers can still learn.
+CELLS = 64
 
 
-def fitted(
+def fit_initial(
     measured: Measurements,
     *,
     seed: int,
@@ -56,12 +57,21 @@ def fitted(
     The classes `trained` will learn more, each by as many features as its steps can
     show.
     """
-    if measured.pairs:
-        return InitialMixture(measured, seed, device, trained)
-    loadings = fit_factors(measured)
-    # Where training starts if nothing is known: gradients depend on each factor.
-    rng, shape = np.random.default_rng([seed, 2]), (loadings.shape[1], LEAST_FACTORS)
-    return InitialFactors(measured.model, loadings, 0.1 * rng.standard_normal(shape))
+    if not measured.has_pairs.any():
+        loadings = fit_factors(measured)
+        # Where training starts if nothing is known: gradients depend on each factor.
+        shape = loadings.shape[1], LEAST_FACTORS
+        weak = 0.1 * np.random.default_rng([seed, 2]).standard_normal(shape)
+        return InitialFactors(measured.model, loadings, weak)
+    tensors, starts = on_device(device), measured.bins.starts
+    arrays = NUMPY if device.type == "cpu" else tensors  # where it is as fast as torch
+    fit = fit_mixture(measured, seed=seed, arrays=arrays)
+    scores = {
+        c: BinScores.fit(fit.mixtures[c], starts, measured.pairs[c].pairs, most)
+        for c, most in trained.items()
+    }
+    model, heads = measured.model.labelled, Heads(starts, fit.heads.scores, tensors)
+    return InitialMixture(model, measured, fit, heads, scores)
 
 
 @dataclass
@@ -92,66 +102,54 @@ class InitialFactors:
         return FactorGenerator.lent(self.loadings, self.model.metadata.classes.planned)
 
 
+@dataclass
 class InitialMixture:
     """Measured marginals, and mixtures that are fitted to tables of two and three."""
 
-    def __init__(
-        self,
-        measured: Measurements,
-        seed: int,
-        device: torch.device,
-        trained: Mapping[int, float],
-    ) -> None:
-        self.model = measured.model.labelled
-        self._fit = fit_mixture(measured, seed=seed, arrays=arrays_on(device))
-        # The form of components on the device, and the bins of classes as scores.
-        heads = self._fit.heads
-        self._heads = Heads(heads.starts, heads.scores, on_device(device))
-        self._scores = {}
-        for c, most in trained.items():
-            seen = measured.bins.starts, measured.pairs[c].pairs, most
-            self._scores[c] = BinScores(self._fit.mixtures[c], *seen)
-        # A class alone is not fitted to the tables of all of them.
-        self._measured = measured.corrected
+    model: TableModel
+    measured: Measurements
+    fit: MixtureFit
+    heads: Heads  # of `fit`, as tensors of the device
+    scores: dict[int, BinScores]  # of the classes that will be trained
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the scores of the bins of the rows of a class."""
-        return self._scores[position].encode(self._measured.bins.encode(rows))
+        return self.scores[position].encode(self.measured.bins.encode(rows))
 
     def trainer(self, position: int, **training: Any) -> MixtureTrainer:  # noqa: ANN401
         """Hand out the mixture of a class, held by what was measured of it."""
-        measured = self._measured
+        measured = self.measured
         released = ReleasedClass(
             measured.bins.starts,
             measured.shares[position],
             measured.planned_stds[position],
-            measured.pairs[position],
-            measured.triples.get(position),
-            arrays=self._heads.arrays,
+            measured.corrected[position],
+            measured.triples[position],
+            arrays=self.heads.arrays,
         )
         return MixtureTrainer(
-            self._fit.components[position],
-            self._heads,
+            self.fit.components[position],
+            self.heads,
             measured.ranks[position],
-            self._scores[position],
+            self.scores[position],
             released,
             **training,
         )
 
     def keep(self, position: int, result: Mixture) -> None:
         """Take back the mixture of a class."""
-        self._fit.mixtures[position] = result
+        self.fit.mixtures[position] = result
 
     def generator(self) -> MixtureGenerator:
         """Return the generator of all classes."""
-        return self._fit.generator(self._measured)
+        return self.fit.generator(self.measured)
 
 
 class InitialNetwork:
     """Bins of every column, about as wide, and networks that nobody has trained."""
 
     def __init__(self, metadata: Metadata, hidden_dims: Sequence[int]) -> None:
-        n_cells = max(min(CELLS, _MOST_BINS // max(len(metadata.domains), 1)), 2)
+        n_cells = max(min(CELLS, CELLS**2 // max(len(metadata.domains), 1)), 2)
         self._bins, flat = even_bins(metadata, n_cells)
         self._groups = self._bins.coarser()
         self.model = TableModel(metadata, flat)

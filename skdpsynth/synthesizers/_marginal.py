@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,18 +11,18 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
     Allocation,
     Measurements,
+    Outline,
     TableModel,
-    allocate_measurements,
+    allocate,
     measure,
     measure_unlabelled,
-    measured_form,
 )
+from skdpsynth.model import NUMPY, Arrays
 from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, PrivacyBudget
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.utils import without
-from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             random_state=random_state,
         )
         seed = public_seed(random_state)
-        synth._model = synth._fit_generator(measurements, seed, synth._device())
+        synth._model = synth._fit_generator(measurements, seed, synth._arrays())
         synth._report, synth.schema_ = report, measurements.schema
         synth._make_ready([seed, 1])
         return synth
@@ -239,45 +239,33 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             given = rows, metadata, plans, accountant
             metadata, plans = measure_unlabelled(*given)
         measured = measure(rows, metadata, plans, accountant, self.design)
-        return self._fit_generator(measured, seed, self._device())
+        return self._fit_generator(measured, seed, self._arrays())
 
-    def _plan_classes(
-        self,
-        labels: Sequence[Hashable],
-        counts: Floats,
-        n_continuous: int,
-        n_discrete: int,
-        mu: float,
-    ) -> list[Allocation]:
-        rows, columns = counts.tolist(), (n_continuous, n_discrete)
-        # Of rows without a label only tables are measured.
-        rules: dict[str, Any] = {
-            "order": self.order,
-            "tables_first": self.use_unlabelled,
-        }
-        form = measured_form(labels, rows, *columns, mu, **rules)
-        rules = {"form": form, "order": self.order, "design": self.design}
-        return [
-            allocate_measurements(
-                label, n_rows, *columns, mu, largest=max(rows), **rules
-            )
-            for label, n_rows in zip(labels, rows, strict=True)
-        ]
+    def _allocate(self, table: Outline, mu: float) -> list[Allocation]:
+        return allocate(
+            table,
+            mu,
+            order=self.order,
+            # Of rows without a label only tables are measured.
+            tables_first=self.use_unlabelled,
+            design=self.design,
+        )
 
-    def _device(self) -> torch.device | None:
-        """Return the device of torch to fit on, or None: the CPU needs no torch."""
+    def _arrays(self) -> Arrays:
+        """Return those of the device; on the CPU NumPy is as fast as torch."""
         if self.device == "cpu":
-            return None
-        from skdpsynth.training import resolve_device
+            return NUMPY
+        from skdpsynth.training import on_device, resolve_device
 
-        return resolve_device(self.device)
+        device = resolve_device(self.device)
+        return NUMPY if device.type == "cpu" else on_device(device)
 
     @property
     def _known(self) -> Metadata | None:
         return None if self.design is None else self.design.metadata
 
     def _check_parameters(self) -> None:
-        self._device()
+        self._arrays()
         if self.design is not None and self.schema != self.design.schema:
             raise InvalidSchemaError(
                 "With a design the schema is that of the other table. Expected"

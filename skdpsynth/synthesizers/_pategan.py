@@ -15,7 +15,6 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
-    secret_generator,
     telling,
     vote_noise_std,
 )
@@ -26,13 +25,13 @@ from skdpsynth.synthesizers._base import (
     ClassRun,
     Init,
     Widths,
+    make_teachers,
     teachers_of,
     without_those_of_0_2,
 )
 from skdpsynth.training import (
     N_GENERATED,
     N_KNOWN,
-    LinearTeachers,
     RealMeans,
     Student,
     TeacherEnsemble,
@@ -56,27 +55,12 @@ class VotePlayer:
         self, settings: VotingGAN, run: ClassRun, rows: NDArray[np.float32]
     ) -> None:
         self._settings, self._run, self.generator = settings, run, run.generator
-        of_student, of_teachers = settings._widths
         self._real = RealMeans()
-        n_teachers, secret = run.training.n_teachers, secret_generator()
-        self._teachers: LinearTeachers | TeacherEnsemble  # lines 2-3
-        if settings._scratch:
-            self._teachers = TeacherEnsemble(
-                rows,
-                n_teachers,
-                n_features=self.generator.n_features,
-                hidden_dims=of_teachers,
-                rng=secret,
-                generator=run.public,
-                device=run.device,
-            )
-        else:
-            given = rows, n_teachers, self.generator, run.n_rows
-            self._teachers = LinearTeachers(*given, rng=secret, device=run.device)
+        self._teachers = make_teachers(settings, run, rows)  # lines 2-3
         # Its layers are as wide as the generator's.
         self.student = Student(
             self.generator.n_features,
-            of_student,
+            settings._widths[0],
             generator=run.public,
             device=run.device,
         )
@@ -227,10 +211,8 @@ class PATEGANSynthesizer(VotingGAN):
 
     The paper stops when an epsilon computed from the votes is reached, and publishes
     it. That epsilon is a function of the private votes, as is the time of stopping, so
-    no theorem covers either; the bound is also used outside its range of validity, and
-    its noise parameter is a scale in Equation 4 and an inverse scale in Algorithm 1.
-    Here cost never depends on the data. Bounds and class shares, which the paper takes
-    from the data, are declared or measured.
+    no theorem covers either. Here cost never depends on the data. Bounds and class
+    shares, which the paper takes from the data, are declared or measured.
 
     Symbols of the paper: k ``n_teachers``, n ``batch_size``, n_T ``n_teacher_steps``,
     n_S ``n_student_steps``, 1 / lambda (of Algorithm 1) the noise of a vote.
@@ -238,10 +220,8 @@ class PATEGANSynthesizer(VotingGAN):
     In the paper a label teaches once; here those of the last eight rounds teach a
     network. The generator is that of `MarginalSynthesizer`. Measured tables stay in its
     loss while it trains. Teachers and student see products of two columns of a row, and
-    are linear in them. Teachers of generated rows, which are public, show what votes
-    would be if real rows were such rows; the student is the least squares of all labels
-    so far that differ from this. The generator moves as far as it says, less the noise
-    in it (James, Stein). Rows without a released label take no part in training.
+    are linear in them; the generator moves as far as all labels so far say. Rows
+    without a released label take no part in training.
 
     References
     ----------

@@ -10,7 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from skdpsynth.measure import Allocation, TableModel, Training, measure_unlabelled
+from skdpsynth.measure import (
+    Allocation,
+    Outline,
+    TableModel,
+    Training,
+    measure_unlabelled,
+)
 from skdpsynth.privacy import (
     UNLABELLED,
     PrivacyAccountant,
@@ -28,7 +34,8 @@ from skdpsynth.synthesizers._base import (
     Widths,
     without_those_of_0_2,
 )
-from skdpsynth.synthesizers._evidence import Evidence
+from skdpsynth.synthesizers._evidence import fit_evidence
+from skdpsynth.synthesizers._initial import InitialModel
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.training import (
     N_GENERATED,
@@ -44,6 +51,8 @@ from skdpsynth.training import (
     resolve_device,
     train_generator,
 )
+
+Encoded = NDArray[np.float32]  # private rows of a class, as its player sees them
 
 CLASSIFIER_STEPS = 4  # from naive Bayes, which is near: each costs budget
 _SIGNAL = 0.1  # nominal norm of a mean gradient of the classifier, in clipping norms
@@ -61,10 +70,7 @@ class VotePlayer(_pategan.VotePlayer):
     _unlabelled: torch.Tensor | None = None
 
     def __init__(
-        self,
-        settings: PATETripleGANSynthesizer,
-        run: ClassRun,
-        rows: NDArray[np.float32],
+        self, settings: PATETripleGANSynthesizer, run: ClassRun, rows: Encoded
     ) -> None:
         super().__init__(settings, run, rows)
         self._sums = ClippedSums(self.student.network, settings.max_grad_norm)
@@ -98,10 +104,7 @@ class StepPlayer:
     alpha = 0.0
 
     def __init__(
-        self,
-        settings: PATETripleGANSynthesizer,
-        run: ClassRun,
-        rows: NDArray[np.float32],
+        self, settings: PATETripleGANSynthesizer, run: ClassRun, rows: Encoded
     ) -> None:
         self.generator, self._settings = run.generator, settings
         self._discriminator = _dpcgan.make_discriminator(settings, run, rows)
@@ -201,23 +204,18 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
     unlabelled rows with the teachers' majority on them (``r_c``) and labels by a
     classifier, both without noise. One labelled row can flip every label and every
     term of a sum whose noise covers one: 128 terms move it by up to 256 clipping
-    norms. The threshold test of votes is not charged, and of each of five runs the
-    best checkpoint is scored. Here r_c is 0, as in Triple-GAN ([2]_), the classifier
-    learns by DP-SGD, and votes are on generated rows and charged each.
+    norms. Of each of five runs the best checkpoint is scored. Here r_c is 0, as in
+    Triple-GAN ([2]_), the classifier learns by DP-SGD, and every vote is charged.
 
     Symbols of the paper: S_l rows with and S_d rows without a label, k ``n_teachers``,
     n_g ``batch_size``, n_s ``n_student_steps``, R ``max_grad_norm``, alpha
     ``unlabelled_weight``, mu_0 what (epsilon, delta) allow, rounds until then
     ``n_iter``, r_g the noisy votes, S the discriminator, alpha_p 0.1. The budget and
-    these decide sigma_0 and sigma_2. The threshold test (T_e, sigma_1) is left out: of
-    two answers one always leads, and asking costs as much.
+    these decide sigma_0 and sigma_2. There is no threshold test (T_e, sigma_1).
 
-    The classifier is a softmax regression on the log odds of each class that the
-    measured marginals give a row, and starts as naive Bayes (with ``init="random"``: on
-    scores and their squares, starting at 0). It learns before the other two, on
-    labelled rows (R_c) of classes that train, each at its own cost and noise, and on
-    rows drawn from the marginals (R_p). Where few unlabelled rows have a class as
-    pseudo-label, they weigh less.
+    The classifier, a softmax regression on what the measured marginals say of a row,
+    learns before the other two, on labelled rows (R_c) of classes that train, and on
+    rows drawn from the marginals (R_p).
 
     References
     ----------
@@ -312,21 +310,8 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         seed: int,
     ) -> TableModel:
         # What labelled rows are charged is reserved before anything is trained.
-        reserved = self._reserve_loops(metadata, plans, accountant)
-        # The classifier releases a sum of a class's rows, clipped to 1, per step. A
-        # class without a reservation is represented by generated rows.
-        of_classifier = [
-            accountant.reserve_sampled_gaussian(
-                "classifier's gradients",
-                mu=plan.training.mu_classifier / math.sqrt(CLASSIFIER_STEPS),
-                sampling_rate=sampling_rate(plan.n_rows),
-                count=CLASSIFIER_STEPS,
-                scope=scope,
-            )
-            if plan.training and plan.training.mu_classifier
-            else None
-            for plan, scope in zip(plans, metadata.classes.scopes, strict=True)
-        ]
+        reserved = self._reserve_loops(plans, accountant)
+        of_classifier = self._reserve_classifier(plans, accountant)
         # Rows without a label are measured with what the loop leaves of their budget.
         share = 1.0 - TRAINING_SHARE if reserved else 1.0
         known = measure_unlabelled(rows, metadata, plans, accountant, share)
@@ -335,63 +320,16 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
         players: dict[int, Player] = {}
         for run in self._runs(initial, plans, reserved, public):
-            encoded = initial.encode(rows.of_class(run.place), run.place)
-            players[run.place] = make(self, run, encoded)
+            encoded = initial.encode(rows.of_class(run.position), run.position)
+            players[run.position] = make(self, run, encoded)
         n_rounds, branch = max(plan.n_iter for plan in plans), None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and metadata.classes.labels:
-            evidence = Evidence(initial.model)
-            sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in plans]
-            # Lines 18-20, once: with a frozen C a term of line 14 is of one row.
-            classes, drawn = range(evidence.n_classes), None
-            if evidence.informed:
-                drawn = [evidence.draw(c, N_GENERATED, public) for c in classes]
-            classifier = Classifier(
-                evidence.initial_weights,
-                [evidence.features(rows.of_class(c)) for c in classes],
-                drawn,
-                of_classifier,
-                sizes,
-                rng=secret_generator(),
-            )
-            for _ in range(CLASSIFIER_STEPS):
-                classifier.train_step()
-            # Rows without a label are charged, whether or not there are any: first for
-            # the numbers of them that have each class as pseudo-label, C(d).
-            left = self._left(accountant, UNLABELLED)
-            of_counts = accountant.reserve_gaussian(
-                "unlabelled rows of each class",
-                mu=left * math.sqrt(TRAINING_SHARE / 2),
-                sensitivity=1.0,
-                scope=UNLABELLED,
-            )
-            unlabelled, prior = rows.of_class(-1), metadata.classes.prior
-            labels = pseudo_label_rows(
-                classifier.weights, evidence.features(unlabelled), prior
-            )
-            counts = noisy_counts(labels, len(prior), of_counts)
-            # Then for a sum of their gradients per round, with all that is left.
-            left = self._left(accountant, UNLABELLED)
-            of_gradients = accountant.reserve_sampled_gaussian(
-                "unlabelled rows' gradients",
-                mu=left / math.sqrt(n_rounds),
-                sampling_rate=sampling_rate(float(np.maximum(counts, 0).sum())),
-                count=n_rounds,
-                scope=UNLABELLED,
-            )
-            branch = UnlabelledBranch(
-                {c: initial.encode(unlabelled[labels == c], c) for c in players},
-                weight=self.unlabelled_weight,
-                counts={c: float(counts[c]) for c in players},
-                n_parameters={c: player.n_parameters for c, player in players.items()},
-                max_grad_norm=self.max_grad_norm,
-                reservation=of_gradients,
-                rng=secret_generator(),
-                device=resolve_device(self.device),
-            )
+            given = rows, plans, accountant, of_classifier
+            branch = self._unlabelled(*given, initial, players, public)
             for c, player in players.items():
                 player.alpha = branch.weights[c]
-        with self._loop(plans) as progress:
+        with self._progress(plans) as progress:
             for step in range(n_rounds):  # Algorithm 2, line 3
                 playing = {c: p for c, p in players.items() if step < plans[c].n_iter}
                 released: dict[int, torch.Tensor] = {}
@@ -404,6 +342,88 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         for c, player in players.items():
             initial.keep(c, player.generator.result())
         return self._collect(initial, plans)
+
+    def _reserve_classifier(
+        self, plans: list[Allocation], accountant: PrivacyAccountant
+    ) -> list[Reservation | None]:
+        """Reserve a clipped sum of each class's rows per step of the classifier."""
+        return [
+            accountant.reserve_sampled_gaussian(
+                "classifier's gradients",
+                mu=plan.training.mu_classifier / math.sqrt(CLASSIFIER_STEPS),
+                sampling_rate=sampling_rate(plan.n_rows),
+                count=CLASSIFIER_STEPS,
+                scope=plan.label,
+            )
+            if plan.training and plan.training.mu_classifier
+            else None  # generated rows stand for it
+            for plan in plans
+        ]
+
+    def _unlabelled(
+        self,
+        rows: TableRows,
+        plans: list[Allocation],
+        accountant: PrivacyAccountant,
+        of_classifier: list[Reservation | None],
+        initial: InitialModel,
+        players: dict[int, Player],
+        public: torch.Generator,
+    ) -> UnlabelledBranch:
+        """Train the classifier, label the other rows by it, and reserve their sums."""
+        evidence, prior = (
+            fit_evidence(initial.model),
+            initial.model.metadata.classes.prior,
+        )
+        sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in plans]
+        # Lines 18-20, once: with a frozen C a term of line 14 is of one row.
+        classes, drawn = range(len(evidence.odds)), None
+        if evidence.informed:
+            drawn = [evidence.draw(c, N_GENERATED, public) for c in classes]
+        classifier = Classifier(
+            evidence.initial_weights,
+            [evidence.features(rows.of_class(c)) for c in classes],
+            drawn,
+            of_classifier,
+            sizes,
+            rng=secret_generator(),
+        )
+        for _ in range(CLASSIFIER_STEPS):
+            classifier.train_step()
+        # Rows without a label are charged, whether or not there are any: first for the
+        # numbers of them that have each class as pseudo-label, C(d).
+        left = self._left(accountant, UNLABELLED)
+        of_counts = accountant.reserve_gaussian(
+            "unlabelled rows of each class",
+            mu=left * math.sqrt(TRAINING_SHARE / 2),
+            sensitivity=1.0,
+            scope=UNLABELLED,
+            answer=False,
+        )
+        unlabelled = rows.of_class(-1)
+        seen = evidence.features(unlabelled)
+        labels = pseudo_label_rows(classifier.weights, seen, prior)
+        counts = noisy_counts(labels, len(prior), of_counts)
+        # Then for a sum of their gradients per round, with all that is left.
+        left = self._left(accountant, UNLABELLED)
+        n_rounds = max(plan.n_iter for plan in plans)
+        of_gradients = accountant.reserve_sampled_gaussian(
+            "unlabelled rows' gradients",
+            mu=left / math.sqrt(n_rounds),
+            sampling_rate=sampling_rate(float(np.maximum(counts, 0).sum())),
+            count=n_rounds,
+            scope=UNLABELLED,
+        )
+        return UnlabelledBranch(
+            {c: initial.encode(unlabelled[labels == c], c) for c in players},
+            weight=self.unlabelled_weight,
+            counts={c: float(counts[c]) for c in players},
+            n_parameters={c: player.n_parameters for c, player in players.items()},
+            max_grad_norm=self.max_grad_norm,
+            reservation=of_gradients,
+            rng=secret_generator(),
+            device=resolve_device(self.device),
+        )
 
     def _reserve(
         self, training: Training, scope: Hashable, accountant: PrivacyAccountant
@@ -419,16 +439,14 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
             return super()._plan_training(n_iter, n_rows, mu)
         return _dpcgan.plan_steps(n_iter, n_rows, mu)
 
-    def _mu_classifier(
-        self, label: Hashable, n_rows: float, mu: float, n_classes: int, n_columns: int
-    ) -> float:
+    def _mu_classifier(self, table: Outline, n_rows: float, mu: float) -> float:
         """Return what a class spends on the classifier: half of what its loop takes.
 
         0 where the noise would be above the signal; generated rows then stand for it.
         """
-        if label is None:  # there is nothing to classify
-            return 0.0
-        n_weights = n_classes * (1 + (2 * n_columns if self._scratch else n_classes))
+        n_classes = len(table.labels)
+        said = 2 * table.n_columns if self._scratch else n_classes
         most = mu * math.sqrt(TRAINING_SHARE / 2)
-        least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_SIGNAL * max(n_rows, 1.0))
+        noise = math.sqrt(CLASSIFIER_STEPS * n_classes * (1 + said))
+        least = noise / (_SIGNAL * max(n_rows, 1.0))
         return most if mu == math.inf or least <= most else 0.0

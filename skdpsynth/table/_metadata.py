@@ -50,8 +50,8 @@ from skdpsynth.table._domains import (
 )
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
 from skdpsynth.table._ordered import Cells, First, Gap, Order
-from skdpsynth.utils import MOST_SHOWN, require
-from skdpsynth.utils.arrays import Floats, Ints
+from skdpsynth.utils import MOST_SHOWN, check_array, require
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 from skdpsynth.utils.dtypes import EXACT, Kind, decimals_of, is_date, same_name
 
 
@@ -63,9 +63,8 @@ class Classes:
     # when no label could be released: all rows are then one class.
     labels: tuple[Hashable, ...]
     counts: Floats  # declared or noisy numbers of rows, at least 1
-    noise_std: float = 0.0  # of each count; 0 where they are declared
+    noise_std: Any = 0.0  # of each count, as an array; 0 where they are declared
     found_from: float = 0.0  # noisy rows by which labels were found; 0 if declared
-    unlabelled_std: float = 0.0  # noise of the number of rows of `UNLABELLED`
     # Noisy rows that have none of the labels; 0 where they were not counted.
     unclassed: float = 0.0
 
@@ -74,8 +73,9 @@ class Classes:
         require(self.counts.ndim == 1, "numbers of rows")
         require(((self.counts > 0) & (self.counts < _MAX_COUNT)).all(), "no rows")
         hash(self.labels)  # as the label of a row is found
-        stds = self.noise_std, self.unlabelled_std
-        require(all(is_number(std) and std >= 0 for std in stds), "noise")
+        stds = np.broadcast_to(np.asarray(self.noise_std, float), self.counts.shape)
+        check_array(stds, "float64", self.counts.shape, 0)
+        object.__setattr__(self, "noise_std", stds)
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -93,21 +93,26 @@ class Classes:
         )
 
     @property
-    def noise_stds(self) -> tuple[float, ...]:
-        """The noise of each count."""
-        stds = self.noise_std, self.unlabelled_std
-        return tuple(stds[code < 0] for code in self.codes)
-
-    @property
     def labelled(self) -> Classes:
         """The same without `UNLABELLED`."""
         n = sum(code >= 0 for code in self.codes)
-        return replace(self, labels=self.labels[:n], counts=self.counts[:n])
+        labels, counts, stds = self.labels[:n], self.counts[:n], self.noise_std[:n]
+        return replace(self, labels=labels, counts=counts, noise_std=stds)
 
     def and_unlabelled(self, n_rows: float, noise_std: float) -> Classes:
         """Add the rows without a label, to be measured as one more class."""
         labels, counts = (*self.labels, UNLABELLED), np.append(self.counts, n_rows)
-        return replace(self, labels=labels, counts=counts, unlabelled_std=noise_std)
+        stds = np.append(self.noise_std, noise_std)
+        return replace(self, labels=labels, counts=counts, noise_std=stds)
+
+    def joined(self, has_pairs: Bools) -> Bools:
+        """Return the classes whose tables of pairs are released together too.
+
+        Of several classes every row is charged for that, so that rows without a label
+        are in these tables, if they have any of their own.
+        """
+        labelled = has_pairs & (np.array(self.codes) >= 0)
+        return has_pairs if labelled.sum() > 1 else labelled
 
     @property
     def planned(self) -> Floats:
@@ -449,7 +454,9 @@ class Metadata:
         known = dict(zip(names, domains, strict=True))
         if layout.label_column is not None:
             known[layout.target] = CategoryDomain(classes.labels, nullable=False)
-        rules, units = RowRules.of(schema, layout, known), None
+        rules, units = RowRules(), None
+        if schema.rules:
+            rules = RowRules.of(schema, layout, known)
         if schema.privacy_unit is not None:
             units = Units(schema.privacy_unit, tuple(schema.per_unit))
         listed = schema.columns.items()

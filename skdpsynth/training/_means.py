@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.special import ndtr
 
+from skdpsynth.measure import RARE
 from skdpsynth.training._generator import N_KNOWN, Trainer
 from skdpsynth.training._teachers import GAIN, N_GENERATED
 
@@ -48,8 +49,10 @@ def told_by_sum(
     clipped, gain = kept * rehearsed, 0.5 * GAIN * float(kept.mean())
     n_errors = 1.0 / len(rehearsed) + 1.0 / n_teachers
     variance = n_errors * clipped.var(0, correction=0) + noise_std**2
-    # A feature that is the same in all rows tells nothing.
-    precision = torch.where(variance > 0.0, 1.0 / variance, 0.0)
+    # A feature that is the same in all rows tells nothing. One that is nearly so must
+    # not set the scale of all: without noise a lost table stayed lost.
+    least = RARE * variance.max()
+    precision = torch.where(variance > 0.0, 1.0 / variance.clamp_min(least), 0.0)
     product = gain * precision * (released - clipped.mean(0))
     return Told(torch.diag(gain**2 * precision), product)
 

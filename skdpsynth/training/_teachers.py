@@ -23,7 +23,7 @@ _READ = 128
 # A step of a linear teacher from 0, at a rate of one half: each side has half a weight,
 # and so has a row in doubt.
 GAIN = 0.125
-_NETWORK_RATE = 0.1  # of teachers with hidden layers
+_NETWORK_RATE = 0.1  # of teachers with hidden layers: plain descent, not Adam's 1e-3
 # Of the weights of a network that judges rows, by a step: else it and the generator
 # chase each other.
 FORGOTTEN = 1e-3
@@ -184,9 +184,8 @@ class TeacherEnsemble(TeacherRows):
     """Discriminators by networks, of networks that learn everything by the loop.
 
     Hidden layers have ReLU; none of them means a logistic discriminator, which starts
-    at zero. `weight_decay` is the share of every parameter, biases included, that a
-    step forgets, whatever the learning rate. `n_read` counts real rows per teacher and
-    step, and generated rows too. The public `generator` draws initial weights.
+    at zero. `n_read` counts real rows per teacher and step, and generated rows too. The
+    public `generator` draws initial weights.
 
     Privacy is that of `TeacherRows`: a row changes the weights and answers of one
     teacher only. What the methods return is private until an aggregator has released
@@ -200,8 +199,6 @@ class TeacherEnsemble(TeacherRows):
         *,
         n_features: int,
         hidden_dims: Sequence[int] = (),
-        learning_rate: float = _NETWORK_RATE,
-        weight_decay: float = FORGOTTEN,
         n_read: int = _BATCH,
         rng: np.random.Generator,
         generator: torch.Generator,
@@ -209,7 +206,6 @@ class TeacherEnsemble(TeacherRows):
     ) -> None:
         super().__init__(rows, n_teachers, n_read, rng=rng, device=device)
         self._n_features, self._hidden_dims = n_features, tuple(hidden_dims)
-        self._learning_rate, self._weight_decay = learning_rate, weight_decay
         self._parameters = self._initial_parameters(generator)
 
     def train_step(self, pool: Tensor, features: Features) -> None:
@@ -285,8 +281,8 @@ class TeacherEnsemble(TeacherRows):
                 errors = _product(errors, weight.mT)
                 errors.mul_(inputs[depth] > 0)
             for parameter, slope in zip(own, slopes, strict=True):
-                parameter.mul_(1 - self._weight_decay)
-                parameter.sub_(slope, alpha=self._learning_rate)
+                parameter.mul_(1 - FORGOTTEN)
+                parameter.sub_(slope, alpha=_NETWORK_RATE)
 
     @torch.no_grad()
     def _gradients_of(self, chunk: slice, queries: Tensor) -> Tensor:

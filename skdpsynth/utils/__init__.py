@@ -26,20 +26,21 @@ from skdpsynth.utils._files import (
     MOST_SHOWN as MOST_SHOWN,
     ROUNDING as ROUNDING,
     WIDTH as WIDTH,
-    check_array as check_array,
-    check_groups as check_groups,
     check_new as check_new,
     compression_of as compression_of,
     is_csv as is_csv,
     parse_json as parse_json,
     read_text as read_text,
-    require as require,
     whole_file as whole_file,
     withheld as withheld,
 )
-from skdpsynth.utils._runs import (
+from skdpsynth.utils._numbers import (
     CHUNK_ROWS as CHUNK_ROWS,
+    check_array as check_array,
+    check_groups as check_groups,
+    check_range as check_range,
     in_chunks as in_chunks,
     in_order_of_class as in_order_of_class,
     n_threads as n_threads,
+    require as require,
 )

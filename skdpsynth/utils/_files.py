@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import SkdpsynthError
+from skdpsynth.utils._numbers import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,37 +42,6 @@ FEW_NUMBERS = 32
 WIDTH = 88
 #: By which rounding may take a sum of doubles past its limit, as a share of it.
 EXCESS = 1e-12
-
-
-def require(fits: object, what: str) -> None:
-    """Raise a ValueError about `what` unless something fits."""
-    if not fits:
-        raise ValueError(what)
-
-
-def check_array(
-    array: Any,  # noqa: ANN401 - of a file
-    dtype: str,
-    shape: tuple[int, ...],
-    least: float = -math.inf,
-    most: float = math.inf,
-) -> None:
-    """Raise a ValueError unless an array is finite, of a dtype, a shape and a range."""
-    import numpy as np
-
-    require(dtype in (array.dtype.name, array.dtype.kind), dtype)
-    require(array.shape == shape, "an array of another shape")
-    inside = np.isfinite(array) & (array >= least) & (array <= most)
-    require(inside.all(), "numbers out of range")
-
-
-def check_groups(groups: Any, n_groups: int) -> None:  # noqa: ANN401
-    """Raise a ValueError unless whole numbers rise from 0, and leave none out."""
-    import numpy as np
-
-    check_array(groups, "int64", (len(groups),), 0)
-    require(groups[0] == 0 and groups[-1] == n_groups - 1, "groups")
-    require(np.isin(np.diff(groups), (0, 1)).all(), "groups")
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
+from skdpsynth.exceptions import InvalidTableError, MissingDependencyError
 from skdpsynth.utils._files import is_csv, whole_file, withheld
+from skdpsynth.utils._numbers import check_range
 from skdpsynth.utils.dtypes import kind_of_dtype, unsupported
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)

@@ -19,6 +19,7 @@ from skdpsynth.audit import replay
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import Discovery
 from skdpsynth.measure._marginals import estimate
+from skdpsynth.measure._steps import Ranges
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import (
@@ -186,14 +187,15 @@ def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
     }
     of_labels = [charged.pop(own) for own in OF_LABELS if own in charged]
     n_rows = metadata.classes.counts.sum()
-    costs = discovery.costs(accountant, n_rows)
+    each = discovery.costs(accountant, n_rows)
+    costs = {step.name: cost for step, cost in each.items()}
     again = 2 if labels == "texts" and not metadata.classes.labels else 1
     assert sum(of_labels) == pytest.approx(again * costs.pop("labels").share)
     again = costs.pop("unsure ranges").share
     assert charged.pop("unsure ranges", again) == pytest.approx(again)
     domains = dict(zip(metadata.columns, metadata.domains, strict=True))
     public = discovery.public(accountant, n_rows)
-    steps = {step.name: step for step in discovery.of_columns}
+    steps = {step.name: step for step in discovery.column_steps}
     late = "remainders", "frequent values"
     none = [own for own in late if not steps[own].chosen(domains, public)]
     expected = {own: cost.share for own, cost in costs.items() if cost.share}
@@ -504,7 +506,7 @@ def test_ranges_of_small_tables_are_no_orders_of_magnitude_off():
     accountant = PrivacyAccountant(1.0, 1e-5)
     _, layout = open_table(table)
     costs = Discovery(layout, NOTHING_STATED).costs(accountant, len(table))
-    mu = accountant.mu_cap * math.sqrt(costs["column ranges"].share)
+    mu = accountant.mu_cap * math.sqrt(costs[Ranges].share)
     for seed in range(8):
         domains = range_domains(table, seed, mu)
         for name, domain in zip(table, domains, strict=True):

@@ -1,6 +1,7 @@
 """Which tables or moments are measured, with what of the budget, and scores of rows."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,13 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import (
     Allocation,
     Discovery,
+    Loop,
+    Outline,
     PairTables,
     Spend,
+    Training,
     allocate,
-    allocate_measurements,
     measure,
-    measured_form,
 )
 
 # Of one class by itself nothing is listed, nor bins of one column.
@@ -71,11 +73,11 @@ def test_moments_are_those_of_scores_with_the_noise_that_is_said():
     limit = math.sqrt(2 * np.square(stds).sum())
     off *= limit / np.maximum(np.linalg.norm(off, axis=1, keepdims=True), limit)
     expected = (off.T @ off / N_ROWS)[np.triu_indices(3, 1)]
-    np.testing.assert_allclose(exact.moments[0].values, expected, atol=0.005)
+    np.testing.assert_allclose(exact.moments[0][0].values, expected[None], atol=0.005)
     noisy, _ = measured(20.0, 0.15)
     _, stds, _ = noisy.model.score_moments(0)
     std = 2 * np.square(stds).sum() / math.sqrt(2) / 0.15 / N_ROWS
-    assert noisy.moments[0].noise_std == pytest.approx(std, rel=1e-3)
+    assert noisy.moments[0][0].noise_std == pytest.approx(std, rel=1e-3)
 
 
 def test_scores_of_rows_follow_their_class():
@@ -97,20 +99,35 @@ def test_classes_are_corrected_by_tables_of_all_of_them():
     rng, stds = np.random.default_rng(0), [3.0, 5.0, 8.0, 4.0]
 
     def tables(noise_std):
-        counts = rng.normal(50, 20, (2, 2)).astype(np.float32)
-        return PairTables(counts, counts > -99, noise_std, 100.0, np.array([[0, 1]]))
+        counts = rng.normal(50, 20, (*np.shape(noise_std), 2, 2)).astype(np.float32)
+        asked = np.full((*np.shape(noise_std), 2, 2), [[False, True], [False, False]])
+        return PairTables(counts, asked, noise_std, np.full_like(noise_std, 100.0))
 
-    *each, together = map(tables, stds)
-    found = with_together(dict(enumerate(each)), together)
+    each, together = tables(np.array(stds[:3])), tables(stds[3])
+    found = with_together(each, together)
     design = np.vstack([np.eye(3), np.ones(3)])
     weights = np.diag([std**-2 for std in stds])
     covariance = np.linalg.inv(design.T @ weights @ design)
-    seen = np.array([own.counts for own in (*each, together)])
+    seen = np.concatenate([each.counts, together.counts[None]])
     expected = np.tensordot(covariance @ design.T @ weights, seen, 1)
-    ours = [found[c].counts for c in range(3)]
-    np.testing.assert_allclose(ours, expected, rtol=1e-5)
-    variances = [own.noise_std**2 for own in found.values()]
-    np.testing.assert_allclose(variances, np.diag(covariance), rtol=1e-6)
+    np.testing.assert_allclose(found.counts, expected, rtol=1e-5)
+    np.testing.assert_allclose(found.noise_std**2, np.diag(covariance), rtol=1e-6)
+
+
+NUMBER = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
+
+
+def allocated(labels, n_rows, n_numbers, n_categories, mu, **options):
+    categories = [CategoryDomain((*"pqr",), False)] * n_categories
+    table = Outline(labels, n_rows, [NUMBER] * n_numbers + categories)
+    return allocate(table, mu, **options)
+
+
+def form_of(*given, **options):
+    """Return what is measured of a table beside its marginals."""
+    plans = allocated(*given, **options)
+    forms = {"pairs" if p.pairs.mu else "moments" * (p.moments.mu > 0) for p in plans}
+    return max(forms) or "marginals"
 
 
 @pytest.mark.parametrize(
@@ -130,58 +147,57 @@ def test_classes_are_corrected_by_tables_of_all_of_them():
 )
 def test_one_form_serves_all_classes_of_a_table(labels, n_rows, n_columns, form):
     """Tables where one class affords them, else moments where one does, else none."""
-    assert measured_form(labels, n_rows, n_columns, 0, 0.3) == form
-    assert measured_form(labels, n_rows, n_columns, 0, 1e-5) == "marginals"
+    assert form_of(labels, n_rows, n_columns, 0, 0.3) == form
+    assert form_of(labels, n_rows, n_columns, 0, 1e-5) == "marginals"
 
 
 def test_tables_go_before_second_moments_where_moments_lack_something():
     """Categories among numbers; rows without a label, of which only tables are."""
     few, many = ((None,), [3e3]), (("u", "v"), [2e4, 1e4])
-    assert measured_form(*few, 5, 5, 0.3) == "moments"
-    assert measured_form(*many, 38, 2, 0.3) == "moments"
-    assert measured_form(*many, 37, 3, 0.3) == "pairs"
-    assert measured_form(*many, 40, 0, 0.3, tables_first=True) == "pairs"
-    assert measured_form(*few, 10, 0, 0.3, tables_first=True) == "moments"
+    assert form_of(*few, 5, 5, 0.3) == "moments"
+    assert form_of(*many, 38, 2, 0.3) == "moments"
+    assert form_of(*many, 37, 3, 0.3) == "pairs"
+    assert form_of(*many, 40, 0, 0.3, tables_first=True) == "pairs"
+    assert form_of(*few, 10, 0, 0.3, tables_first=True) == "moments"
 
 
-def plan_classes(labels, counts, *columns_and_mu):
-    """Plan tables of two columns and more, as the synthesizers do."""
-    options = {"largest": counts.max(), "form": "pairs"}
-    return [
-        allocate_measurements(label, own, *columns_and_mu, **options)
-        for label, own in zip(labels, counts, strict=True)
-    ]
+TRAINING = Loop(0.05, True, lambda label, n, mu: Training(4, mu * 0.05**0.5 / 2, 1.0))
+SHARES = {"shares": {"choice": 0.1, "pairs": 0.7}, "n_tables": 4}
+COLUMNS, MUS = (0, 1, 4, 14, 29, 129), (0.03, 0.1, 1.0, 9.0, 30.0)
 
 
-@pytest.mark.parametrize("mu", [0.3, 0.02])
-def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
-    """Of the squared mu of every class nothing is left, and nothing is missing.
+@pytest.mark.parametrize(
+    "asked", [*({"order": n} for n in (1, 2, 3)), SHARES, {"loop": TRAINING}]
+)
+def test_all_of_the_budget_of_a_class_is_allocated(asked):
+    """Of 120 tables. A row of any class is charged for what several have together."""
+    rows = {"": [60.0], "m": [7e3], "uv": [3e4, 700.0], "xyz": [2e5, 9e3, 8e3]}
+    for (labels, n_rows), n_columns, mu in product(rows.items(), COLUMNS, MUS):
+        plans = allocated([*labels] or [None], n_rows, n_columns, 1, mu, **asked)
+        common = next((plan for plan in plans if plan.together.mu), None)
+        for plan in plans:
+            every = common or plan
+            own = plan.marginals, plan.pairs, plan.triples, plan.moments
+            spends = *own, every.choice, every.together, every.relations
+            trained = plan.training.mu if plan.training else 0.0
+            assert math.hypot(*(o.mu for o in spends), trained) == pytest.approx(mu)
 
-    The third class has no tables, and is charged for those of the others. These spend a
-    fifth on tables together, or half where 200 noise deviations are more than the rows.
-    """
-    counts = np.array([40_000.0, 20_000.0, 200.0])
-    domains = [CategoryDomain(("p", "q", "r"), False)] * 6
 
-    *having, rare = allocate(plan_classes, [*"abc"], counts, domains, mu)
-    ((*spent,),) = {(own.choice, own.together, own.relations) for own in having}
-    shared = [spend.mu for spend in spent]  # with one noise
+@pytest.mark.parametrize(("mu", "share"), [(0.3, 0.2), (0.02, 0.5)])
+def test_what_several_classes_release_together_is_equal_in_all(mu, share):
+    """A fifth of tables, or half where 200 noise deviations are more than the rows."""
+    *having, rare = allocated([*"abc"], [4e4, 2e4, 200.0], 0, 6, mu)
+    assert len({(own.choice, own.together, own.relations) for own in having}) == 1
     for plan in having:
-        own = plan.pairs.mu, plan.triples.mu, plan.marginals.mu
-        assert math.hypot(*own, *shared) == pytest.approx(mu)
-        scarce = 40_000 * math.hypot(plan.pairs.mu, plan.together.mu) < 200 * 15**0.5
-        assert scarce == (mu == 0.02)
-        share = 0.5 if scarce else 0.2
-        whole = plan.together.mu**2 + plan.pairs.mu**2
-        assert plan.together.mu**2 == pytest.approx(share * whole)
+        whole = math.hypot(plan.together.mu, plan.pairs.mu)
+        assert plan.together.mu**2 == pytest.approx(share * whole**2)
+        assert (4e4 * whole < 200 * 15**0.5) == (share == 0.5)
     assert rare.pairs.mu == 0
-    assert math.hypot(rare.marginals.mu, *shared) == pytest.approx(mu)
 
 
 def test_without_noise_nothing_is_measured_twice():
     """Exact tables of each class say all that those of all classes together do."""
-    counts, domains = np.array([4000.0, 1000.0]), [CategoryDomain((*"pq",), False)] * 3
-    for plan in allocate(plan_classes, [*"ab"], counts, domains, math.inf):
+    for plan in allocated([*"ab"], [4000.0, 1000.0], 0, 3, math.inf):
         assert plan.pairs.mu == math.inf
         assert plan.together.mu == 0
 

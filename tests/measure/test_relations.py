@@ -15,6 +15,7 @@ from skdpsynth import GPATESynthesizer, MarginalSynthesizer
 from skdpsynth.audit import replay
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import Measurements
+from skdpsynth.measure._bins import ColumnBins, TableBins
 from skdpsynth.measure._relations import PairTables, find_relations
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -167,9 +168,9 @@ def test_ranks_are_listed_with_what_they_are_given(tmp_path):
 
 def lose_an_edge(document):
     """Make a cell that is in two bins."""
-    own = document["finer"][0][1]["edges"]
+    own = document["bins"][1][1]["edges"]
     data = np.frombuffer(base64.b64decode(own["data"]))
-    bins = np.frombuffer(base64.b64decode(document["bins"][1]["edges"]["data"]))
+    bins = np.frombuffer(base64.b64decode(document["bins"][0][1]["edges"]["data"]))
     data = data[data != bins[1]].tobytes()
     own |= {"shape": [len(data) // 8], "data": base64.b64encode(data).decode()}
     return [answer for answer in document["released"] if answer["query"] != "ranks"]
@@ -202,9 +203,9 @@ def test_cells_serve_a_relation_that_is_found_the_other_way_round():
             query = replace(query, sets=query.sets[:, ::-1].copy(), possible=possible)
             tables = [
                 np.append(table.T[table.T == table.T], 0.0)
-                for table in own.query.tables(own.values)
+                for table in own.query.tables(np.ravel(own.values))
             ]
-            own = replace(own, query=query, values=np.concatenate(tables))
+            own = replace(own, query=query, values=np.concatenate(tables)[None])
         if own.query.kind != "ranks":
             turned.append(own)
     parts = known.planned_stds, known.cells
@@ -264,9 +265,11 @@ def test_rare_categories_in_one_bin_do_not_hide_a_relation(rare, determined, str
     table = np.concatenate([codes * (1 - rare) / 12, np.full((1, 3), rare / 3)])
     counts = np.zeros((16, 16), np.float32)
     counts[:13, 13:] = 10_000 * table
-    pairs = np.array([[0, 1]])
-    tables = PairTables(counts, counts > -1, 1e-3, 10_000.0, pairs)
+    asked = np.array([[False, True], [False, False]])
+    each = counts[None], asked[None], np.array([1e-3]), np.array([10_000.0])
     shares = np.concatenate([table.sum(axis=1), table.sum(axis=0)])[None]
-    found = find_relations({0: tables}, shares, np.array([0, 13, 16]), [12, -1])
+    codes = ColumnBins(np.empty(0), np.array([*range(13), 12]))
+    bins = TableBins([codes, ColumnBins(np.linspace(0, 1, 4), np.full(3, -1))])
+    found = find_relations(PairTables(*each), shares, bins)
     assert [one.strong for one in found.each] == [strong] * len(found.each)
     assert found.each or not determined

@@ -24,7 +24,7 @@ def read_off(name, values, domain, counts, std=0.0):
     """Return what a step reads off noisy counts of one column."""
     column = ColumnLayout.of("a", pd.Series(values))
     layout = TableLayout.of((column,), None, NOTHING_STATED)
-    steps = Discovery(layout, NOTHING_STATED).of_columns
+    steps = Discovery(layout, NOTHING_STATED).column_steps
     (step,) = (own for own in steps if own.name == name)
     counts = np.append(counts, 0)  # of rows that say nothing
     released = SimpleNamespace(counts=counts, noise_std=std, n_rows=counts.sum())

@@ -23,8 +23,8 @@ TENSORS = on_device(torch.device("cpu"))
 LIBRARIES = pytest.mark.parametrize("arrays", [NUMPY, TENSORS], ids=["numpy", "torch"])
 SIZES = [4, 3, 5]
 STARTS = np.array([0, 4, 7, 12])
-PAIRS = np.stack(np.triu_indices(3, 1), axis=1)
-MEASURED = measured_cells(SIZES, PAIRS)
+ASKED = np.triu(np.ones((3, 3), dtype=bool), 1)
+MEASURED = measured_cells(SIZES, np.argwhere(ASKED))
 N_ROWS = 20_000.0
 NONE = [np.nan] * 3
 LINE = np.array([-1.4, -0.5, 0.5, 1.4, *NONE, -1.0, -0.3, 0.3, 1.0, np.nan])
@@ -53,7 +53,7 @@ def counted(pairs, noise_std=0.0, seed=0):
 def released(pairs, noise_std=0.0, seed=0, shares=None, arrays=NUMPY):
     counts = counted(pairs, noise_std, seed).astype(np.float32)
     shares = shares_of(pairs) if shares is None else shares
-    tables = PairTables(counts, MEASURED, noise_std, N_ROWS, PAIRS)
+    tables = PairTables(counts, ASKED, noise_std, N_ROWS)
     return ReleasedClass(STARTS, shares, noise_std, tables, arrays=arrays)
 
 
@@ -224,10 +224,11 @@ def test_slopes_of_triples_are_those_of_differentiation(
     counts = counts.reshape(4, 3, 3, 3)
     columns = [ColumnBins(np.empty(0), np.arange(n)) for n in sizes]
     query = Triples(TableBins(columns), groups, 3)
-    tables = Measurement(query, counts.astype(np.float32), noise_std, 1.0)
-    of_pairs = PairTables.nothing(14, n_rows)
+    values = counts.astype(np.float32)[None]
+    tables = Measurement(query, values, np.array([noise_std]), np.ones(1))
+    of_pairs = PairTables(np.zeros((14, 14), "f4"), np.zeros((4, 4), bool), 1.0, n_rows)
     marginals = np.zeros(14), math.inf  # of which nothing is known
-    one = ReleasedClass(starts, *marginals, of_pairs, tables, arrays=arrays)
+    one = ReleasedClass(starts, *marginals, of_pairs, [tables], arrays=arrays)
     found = one.slopes(weights, probabilities)
     given = [torch.from_numpy(part).double().requires_grad_() for part in parts]
     member = torch.eye(3, dtype=torch.float64)[torch.from_numpy(groups)]
@@ -283,7 +284,7 @@ def threads_of_fit(*, failing: bool) -> list[set[int]]:
     starts, shares = np.array([0, 2, 4]), np.full(4, 0.5)
     pairs = np.kron(np.triu(np.ones((2, 2)), 1), np.ones((2, 2)))
     counts = (250.0 * pairs).astype(np.float32)
-    tables = PairTables(counts, pairs > 0, 1.0, 1000.0, np.array([[0, 1]]))
+    tables = PairTables(counts, np.eye(2, k=1) > 0, 1.0, 1000.0)
     one = Watched(starts, shares, 1.0, tables)
     one.failing = failing
     fit_components([one], np.ones(1), Heads(starts, np.full(4, np.nan)), seed=0)

@@ -75,13 +75,11 @@ def test_another_format_is_named_with_the_remedy(saved, refused):
     old = BytesIO()
     with zipfile.ZipFile(old, "w") as archive:
         archive.writestr("synthesizer.json", json.dumps(files.facts_of(saved[1])))
-    remedy = "Use the release of skdpsynth that wrote it, or fit again"
-    refused(
-        old.getvalue(), match=rf"version 3\. Got a zip, as up to 0\.1\.1\. {remedy}"
-    )
+    words = r"version 3\. Got {}, which skdpsynth {} reads: run `pip install"
+    refused(old.getvalue(), match=words.format("a zip", r"0\.1\.1"))
     newer = files.facts_of(saved[1]) | {"format_version": 4}
     data = files.with_parts(saved[1], newer)
-    refused(data, match=rf"version 3\. Got 4\. {remedy}")
+    refused(data, match=words.format(4, newer["versions"]["skdpsynth"]))
 
 
 def bombs(data: bytes):

@@ -13,6 +13,7 @@ from tables import COLUMNS, correlated_schema, correlated_table
 
 from skdpsynth import DPGANSynthesizer, GPATESynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.extension import Outline
 from skdpsynth.schema import TableSchema
 from skdpsynth.training import (
     Discriminator,
@@ -39,8 +40,8 @@ def test_noise_of_a_sampled_step_is_at_least_3_clipping_norms(n_rows):
         synthesizer = DPGANSynthesizer(
             8.0, batch_size=batch_size, n_discriminator_steps=2, **settings
         )
-        counts = np.array([float(n_rows)])
-        (plan,) = synthesizer._plan_classes(["u"], counts, 2, 1, 0.5)
+        table = Outline(["u"], [float(n_rows)], [None] * 3)
+        (plan,) = synthesizer._allocate(table, 0.5)
         planned.append(plan.training)
     sampled, alone = planned
     assert sampled.sampling_rate == 1 or sampled.noise_std >= 3

@@ -45,8 +45,8 @@ def make_released(mixture):
     joint, shares = joint_of(mixture)
     measured = np.triu(joint > 0)
     counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
-    pairs = np.array([*combinations(range(3), 2)])
-    tables = PairTables(counts, measured, 5.0, N_ROWS, pairs)
+    asked = np.triu(np.ones((3, 3), dtype=bool), 1)
+    tables = PairTables(counts, asked, 5.0, N_ROWS)
     return ReleasedClass(STARTS, shares, 5.0, tables, arrays=TENSORS)
 
 
@@ -62,7 +62,7 @@ def components_of(mixture):
 
 def scores_of(mixture):
     """Return the scores where the tables of all pairs were measured."""
-    return BinScores(mixture, STARTS, list(combinations(range(3), 2)))
+    return BinScores.fit(mixture, STARTS, list(combinations(range(3), 2)))
 
 
 def make_trainer(mixture=None, *, seed=0, n_steps=20):
@@ -96,7 +96,7 @@ def test_scores_of_bins_are_those_of_correspondence_analysis():
 
 def test_columns_with_one_bin_or_that_depend_on_nothing_have_finite_scores():
     shares, starts = np.array([[1.0, 0.2, 0.3, 0.5]]), np.array([0, 1, 4])
-    scores = BinScores(Mixture(np.ones(1), shares, np.zeros((2, 4))), starts)
+    scores = BinScores.fit(Mixture(np.ones(1), shares, np.zeros((2, 4))), starts)
     assert not scores.table[:, scores.columns == 0].any()
     table = scores.table[1:, scores.columns == 1]
     np.testing.assert_allclose(shares[0, 1:] @ table**2, 1.0)
@@ -112,7 +112,7 @@ def test_pairs_without_a_table_have_products_of_more_scores():
         ([], 10, 2 * 1 + 2 * 2 + 1 * 2),  # of two scores each
         ([], 0, 3),
     ):
-        scores = BinScores(mixture, STARTS, measured, most)
+        scores = BinScores.fit(mixture, STARTS, measured, most)
         first, second = scores.products
         assert len(first) == expected
         assert (scores.columns[first] < scores.columns[second]).all()

@@ -310,7 +310,7 @@ def test_a_linear_teacher_takes_a_step_of_logistic_regression(global_random_seed
 @pytest.mark.parametrize("hidden_dims", HIDDEN)
 def test_equals_a_loop_over_single_networks(hidden_dims, device, global_random_seed):
     """The same draws, and gradient descent in doubles for one teacher at a time."""
-    n_steps, n_teachers, batch, rate, decay = 5, 12, 6, 0.3, 0.02
+    n_steps, n_teachers, batch, rate, decay = 5, 12, 6, 0.1, 1e-3
     rows = uniform_rows(40, global_random_seed, 3)
     pool = torch.from_numpy(uniform_rows(10, 1, 3))
     ensemble = make_ensemble(
