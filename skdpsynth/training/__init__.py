@@ -28,6 +28,7 @@ from skdpsynth.training._generator import (
 )
 from skdpsynth.training._means import (
     RealMeans as RealMeans,
+    Told as Told,
     move_means as move_means,
     told_by_labels as told_by_labels,
     told_by_sum as told_by_sum,
