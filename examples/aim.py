@@ -90,7 +90,7 @@ class AIMSynthesizer(GeneratedSynthesizer):
                 if plan.n_tables:
                     worst = choose_worst(measured, plans, c, ask, expected[c])
                     mu = plan.pairs.mu / math.sqrt(plan.n_tables)
-                    measured = measured.and_more(ask.release(worst, [mu], [c]))
+                    measured = measured.and_more(ask.of_each(worst, [mu], [c]))
             model = self._fit_generator(measured, seed)
             expected = [mixture.pair_shares() for mixture in self.generator_.mixtures]
         return model

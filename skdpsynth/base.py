@@ -218,7 +218,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         known = self._known
         domains = known.domains_of(modelled_columns(layout, schema)) if known else ()
         if weak := weak_claims(self.epsilon, self.delta, schema.n_rows):
-            warnings.warn(" ".join(weak), DegradedResultWarning, stacklevel=3)
+            words = " ".join(map(": ".join, weak.items()))
+            warnings.warn(words, DegradedResultWarning, stacklevel=3)
         seed = public_seed(self.random_state)
         accountant = self._accountant(layout, schema, self.epsilon, self.budget)
         _LOG.info(
@@ -237,7 +238,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             accountant.limit_scopes(metadata.classes.scopes)
             # Discovery left the same to every class.
             left = self._left(accountant, metadata.classes.scopes[0])
-            plans = self._allocate(Outline.of(metadata), left)
+            self._plans = plans = self._allocate(Outline.of(metadata), left)
             for plan in plans:
                 _LOG.info("Plan: %s", plan)
             model = self._fit(rows, metadata, plans, accountant, seed)
@@ -252,15 +253,15 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
                 _LOG.info(note)
             report = replace(report, notes=(*report.notes, *notes))
             complete = metadata.schema(schema)
-            measurements = getattr(self, "measurements_", None)
-            if isinstance(measurements, Measurements):
-                measurements._of_fit(complete, report, accountant)
+            measured = getattr(self, "measurements_", None)
+            Measurements._check_charged(measured, accountant)
+            if isinstance(measured, Measurements):
+                measured._with_claim(complete, report)
         except BaseException as error:
             self._forget()
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
             raise
         self._model, self._report, self.schema_ = model, report, complete
-        self._plans = plans
         self._make_ready([seed, 1])
         spent = map(claim, (report.epsilon, report.delta))
         _LOG.info("Fitted, at epsilon %s and delta %s", *spent)
@@ -323,8 +324,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         """
         check_is_fitted(self)
         metadata = self._model.metadata
+        plans = self._plans[: len(metadata.classes)]  # without `UNLABELLED`
         # Of those of a design, what was chosen by other rows is not known.
-        plans = [plan for plan in self._plans if not plan.designed]
+        plans = [plan for plan in plans if not plan.designed]
         return model_card(
             type(self).__name__,
             self._report,

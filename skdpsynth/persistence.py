@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
 from skdpsynth.measure import Allocation, TableModel
 from skdpsynth.model import check_categories
-from skdpsynth.privacy import PrivacyReport, unit_words
+from skdpsynth.privacy import UNLABELLED, PrivacyReport, unit_words
 from skdpsynth.saved import (
     FORMAT_VERSION,
     NEVER_SAVED,
@@ -43,7 +43,7 @@ class Savable(BaseEstimator):
 
     schema_: TableSchema
     _model: TableModel
-    # Of each class; none of what was not fitted here, or was saved before 0.3.
+    # Of each class, and rows without a label; none of earlier files, and measurements.
     _plans: Sequence[Allocation] = ()
     _report: PrivacyReport
     sample: Callable[..., Any]  # of `Sampler`
@@ -147,13 +147,13 @@ class Savable(BaseEstimator):
             schema=None if schema is None else TableSchema.from_dict(schema),
         )
         self.schema_, self._model = schema_, model
-        require(isinstance(document["plans"], list), "no plans")
-        self._plans = [*map(Allocation.from_json, document["plans"])]
-        classes = model.metadata.classes
-        labels = tuple(plan.label for plan in self._plans)
-        require(labels in ((), classes.scopes), "other plans")
-        rows = [plan.n_rows for plan in self._plans]
-        planned = classes.planned[: len(rows)].tolist()
+        plans, classes = document["plans"], model.metadata.classes
+        require(isinstance(plans, list), "no plans")
+        require(len(plans) in (0, n := len(classes), n + 1), "other plans")
+        scopes = *classes.scopes, UNLABELLED
+        self._plans = [*map(Allocation.from_json, plans, scopes)]
+        planned = classes.planned[: len(plans)].tolist()
+        rows = [plan.n_rows for plan in self._plans[:n]]
         require(rows == planned, "other numbers of rows")
         self._report = PrivacyReport.from_dict(document["report"])
         whose = unit_words(schema_.privacy_unit, schema_.max_rows_per_unit or 1)

@@ -157,10 +157,14 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Contents]:
     """
     from safetensors import SafetensorError
 
+    old = ""
     try:
-        yield _read(path)
+        document, arrays, size = _read(path)
+        if (version := document["format_version"]) != FORMAT_VERSION:
+            old = _OTHER_VERSION.format(version, document["versions"]["skdpsynth"])
+        yield document, arrays, size
     except (*DAMAGED, SafetensorError) as error:
-        words = str(error) if isinstance(error, PersistenceError) else _DAMAGED
+        words = str(error) if isinstance(error, PersistenceError) else old or _DAMAGED
         raise PersistenceError(f"The file {os.fspath(path)!r}: {words}") from error
 
 

@@ -50,7 +50,8 @@ class TwoColumnSynthesizer(BaseSynthesizer):
         return allocate(table, mu * share, order=1)
 
     def _fit(self, rows, metadata, plans, accountant, seed):
-        model = measure(rows, metadata, plans, accountant).model
+        self.measurements_ = measure(rows, metadata, plans, accountant)
+        model = self.measurements_.model
         self.correlations_ = np.zeros(len(plans))
         for c, scope in enumerate(metadata.classes.scopes):
             own = rows.of_class(c)
@@ -60,6 +61,7 @@ class TwoColumnSynthesizer(BaseSynthesizer):
                 mu=accountant.remaining_mu(scope) * (1 - 1e-9),
                 sensitivity=1.0,
                 scope=scope,
+                answer=False,
             )
             signs = self._signs(scores)
             table = noisy_pair_tables(signs, [2, 2], np.array([[0, 1]]), reservation)

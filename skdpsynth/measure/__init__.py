@@ -18,9 +18,9 @@ from skdpsynth.measure._bins import choose_bins as choose_bins
 from skdpsynth.measure._discovery import Discovery as Discovery
 from skdpsynth.measure._marginals import even_bins as even_bins
 from skdpsynth.measure._measure import (
+    add_unlabelled as add_unlabelled,
     choose_worst as choose_worst,
     measure as measure,
-    measure_unlabelled as measure_unlabelled,
 )
 from skdpsynth.measure._measurements import Measurements as Measurements
 from skdpsynth.measure._plan import (

@@ -35,7 +35,7 @@ from skdpsynth.measure._shares import (
     WIDE,
 )
 from skdpsynth.privacy import UNLABELLED, grid_noise_std, read_plain, to_plain
-from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.schema import encode_value
 from skdpsynth.table import ColumnDomain, Metadata, is_continuous
 from skdpsynth.utils import require
 
@@ -227,16 +227,19 @@ class Allocation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that a file holds."""
-        return {**to_plain(self), "label": encode_value(self.label)}
+        label = UNLABELLED.value if self.label is UNLABELLED else self.label
+        return {**to_plain(self), "label": encode_value(label)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Allocation:
-        """Undo `to_json`; refuse other fields, types or ranges."""
+    def from_json(cls, data: Mapping[str, Any], label: Hashable) -> Allocation:
+        """Undo `to_json`; refuse other fields, types or ranges, or another label."""
         plan: Allocation = read_plain(cls, data)
         require(plan.n_rows < math.inf, "numbers of rows")
         if (steps := plan.training) is not None:
             require(steps.n_iter >= 1 and steps.sampling_rate <= 1, "a training")
-        return replace(plan, label=decode_value(plan.label))
+        plan = replace(plan, label=label)
+        require(plan.to_json()["label"] == data["label"], "other plans")
+        return plan
 
 
 class Outline(NamedTuple):
@@ -388,7 +391,7 @@ class Loop(NamedTuple):
     """Training after the measurements: what it takes of the budget of a class."""
 
     share: float  # of the squared mu; 1 where nothing is measured
-    asked: bool  # whether a number of steps was
+    stated: bool  # whether a number of steps was
     # Of a label, its rows and mu; None if the class is not to be trained.
     training: Callable[[Hashable, float, float], Training | None]
 
@@ -456,14 +459,14 @@ def allocate(
         order = 2
     elif loop is None or loop.share < 1.0:
         # A number of steps is taken at its word; else they cost no class its tables.
-        least = left if loop is not None and loop.asked else mu
+        least = left if loop is not None and loop.stated else mu
         form = measured_form(table, least, order=order, tables_first=tables_first)
         kinds = KINDS[form]
     plans = []
     for label, n_rows in zip(table.labels, table.n_rows, strict=True):
         own = _Class.of(table, n_rows, mu, order)
         if design is not None:
-            kinds, own = _again(design, label, own)
+            kinds, own = _kinds_of_design(design, label, own)
         elif shares is not None:
             some = shares.items() if own.pairs(mu) else ()
             kinds = (*(Kind(*item) for item in some), _MARGINALS)
@@ -480,7 +483,7 @@ def allocate(
     return _completed(plans, table)
 
 
-def _again(
+def _kinds_of_design(
     design: Measurements, label: Hashable, own: _Class
 ) -> tuple[tuple[Kind, ...], _Class]:
     """Return the rows of what was measured of a class of another table."""
@@ -520,7 +523,7 @@ def _with_loop(
     # times the root of its columns), that of Epileptic seizure fell by .0003 (149
     # times).
     unclear = own.n_rows * own.mu < CLEAR_FROM / 2 * math.sqrt(own.n_columns)
-    of_moments = 0.0 if unclear and not loop.asked else rest.moments.mu
+    of_moments = 0.0 if unclear and not loop.stated else rest.moments.mu
     if not (rest.pairs.mu or of_moments or loop.share == 1.0):
         return plan
     training = loop.training(plan.label, own.n_rows, own.mu)
@@ -604,17 +607,17 @@ def _completed(plans: Sequence[Allocation], table: Outline) -> list[Allocation]:
 
 
 def with_unlabelled(
-    plans: list[Allocation], table: Outline, mu: float
+    plans: list[Allocation], table: Outline, mu: float, order: int
 ) -> list[Allocation]:
     """Add rows without a label, the one class of `table`, if they can afford pairs.
 
     Some class has pairs. The `mu` is also for what several classes release together,
-    for which every row is charged.
+    for which every row is charged. Tables are of `order` columns at most.
     """
     first, *others = [plan for plan in plans if plan.pairs.mu]
     if others:
         mu = _without(mu, first.choice.mu, first.together.mu, first.relations.mu)
-    own = _Class.of(table, table.n_rows[0], mu)
+    own = _Class.of(table, table.n_rows[0], mu, order)
     plan = _divided(UNLABELLED, own, KINDS["pairs"])
     if not plan.pairs.mu:
         return plans

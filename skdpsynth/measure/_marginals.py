@@ -408,7 +408,7 @@ def measure_marginals(
         if classes.noise_std[c] == 0:
             spread = sum(1.0 - 1.0 / max(n, 1) for n in query.n_cells)
             query = replace(query, size_weight=math.sqrt(SMALL_SHARE * spread))
-        released.append(ask.release(query, [mu], [c]))
+        released.append(ask.of_each(query, [mu], [c]))
         return released[-1]
 
     if not mus.any():

@@ -70,7 +70,7 @@ def measure(
     stds = [plan.marginals.noise_std for plan in plans]
     known = Measurements(metadata, released, stds, cells)
     if design is not None:
-        return _again(known, design, plans, ask)
+        return _ask_design(known, design, plans, ask)
     if not pairs:
         return known
     if any(plan.pairs.mu for plan in plans):
@@ -82,26 +82,28 @@ def measure(
             groups = known.bins.groups(known.shares[c], plan.n_groups)
             query: Query = Triples(known.bins, groups, plan.n_groups)
             mu = plan.mu_of_triples(related=related)
-            known = known.and_more(ask.release(query, [mu], [c]))
+            known = known.and_more(ask.of_each(query, [mu], [c]))
         if plan.moments.mu:
             query = Moments.of(known.model, c, float(known.sizes[c]))
-            known = known.and_more(ask.release(query, [plan.moments.mu], [c]))
+            known = known.and_more(ask.of_each(query, [plan.moments.mu], [c]))
     return known
 
 
-def measure_unlabelled(
+def add_unlabelled(
     rows: TableRows,
     metadata: Metadata,
     plans: list[Allocation],
     accountant: PrivacyAccountant,
+    *,
     share: float = 1.0,
+    order: int = 3,
 ) -> tuple[Metadata, list[Allocation]]:
     """Add rows without a label as one more class to what is measured.
 
-    With a share of the squared mu of their budget, if labels may be missing, some class
-    has tables of two columns and these rows can afford them too. They are charged
-    whether or not there are any: whether labels may be missing is in the dtype, which
-    is public.
+    With a share of the squared mu of their budget, in tables of `order` columns at
+    most, if labels may be missing, some class has tables of two columns and these rows
+    can afford them too. They are counted, and charged whether or not there are any:
+    whether labels may be missing is in the dtype, which is public.
     """
     target, of_pairs = metadata.layout.label_column, [plan.pairs.mu for plan in plans]
     may_lack = target is not None and target.can_be_missing
@@ -123,7 +125,7 @@ def measure_unlabelled(
     classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), of_size.noise_std)
     known = replace(metadata, classes=classes)
     table = Outline([UNLABELLED], [float(classes.planned[-1])], metadata.domains)
-    more = with_unlabelled(plans, table, mu)
+    more = with_unlabelled(plans, table, mu, order)
     return (metadata if more is plans else known), more
 
 
@@ -150,16 +152,17 @@ def _two_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure tables of two columns: of several classes together, then of each."""
-    given = known, plans, ask, *_choose_bins(known, plans)
+    bins, shares = _choose_bins(known, plans)
     mus = np.array([plan.pairs.mu for plan in plans])
     joined = ask.classes.joined(mus > 0)
     positions = np.flatnonzero(joined).tolist()
-    query, together = _choose_pairs(*given, positions), plans[positions[0]].together
-    answers = [ask.release(query, [together.mu], positions)] if together.mu else []
-    answers.append(ask.release(query, mus[joined].tolist(), *([c] for c in positions)))
+    query = _choose_pairs(known, plans, ask, bins, shares, positions)
+    together = plans[positions[0]].together.mu
+    answers = [ask.of_all(query, together, positions)] if together else []
+    answers.append(ask.of_each(query, mus[joined].tolist(), positions))
     for c in np.flatnonzero(~joined & (mus > 0)).tolist():  # rows without a label
-        chosen = _choose_pairs(*given, [c])
-        answers.append(ask.release(chosen, [plans[c].pairs.mu], [c]))
+        query = _choose_pairs(known, plans, ask, bins, shares, [c])
+        answers.append(ask.of_each(query, [plans[c].pairs.mu], [c]))
     return known.and_more(*answers)
 
 
@@ -247,8 +250,7 @@ def choose_worst(
     """
     plan = plans[place]
     begun = known.has_pairs.any()
-    given = (known.bins, known.shares) if begun else _choose_bins(known, plans)
-    bins, shares = given
+    bins, shares = (known.bins, known.shares) if begun else _choose_bins(known, plans)
     if expected is None:
         expected = np.outer(shares[place], shares[place])
     mu = plan.choice.mu / math.sqrt(plan.n_tables)
@@ -287,7 +289,7 @@ def _related_columns(
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
     of_cells, of_ranks = plans[joined[0]].mus_of_relations(len(domains))
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
-    known = known.and_more(ask.release(cells, [of_cells], joined))
+    known = known.and_more(ask.of_all(cells, of_cells, joined))
     if len(domains) == 2:  # there is no third column
         return known
     # In a wide table only third columns that share most information with the child.
@@ -299,14 +301,15 @@ def _related_columns(
         sets += [(one.parent, one.child, j) for j in sorted(third)]
         groups += [one.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
-    return known.and_more(ask.release(ranks, [of_ranks], joined))
+    return known.and_more(ask.of_all(ranks, of_ranks, joined))
 
 
-def _again(
+def _ask_design(
     known: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Ask the queries of a design again, but for its marginals, which were asked."""
-    n_columns, joined = len(known.metadata.domains), np.flatnonzero(design.joined)
+    n_columns = len(known.metadata.domains)
+    joined = np.flatnonzero(design.joined).tolist()
     kinds, answers = [*QUERIES], []
     for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):
         query, own = answer.query, design._places(answer)
@@ -315,10 +318,9 @@ def _again(
         if isinstance(query, Moments):
             (c,) = own
             query = Moments.of(known.model, c, float(known.sizes[c]))
-        asked = [[c] for c in own] or [joined.tolist()]
         alike = [o.scopes for o in design if o.query.kind == query.kind]
         mus = []
-        for (c, *_), scope in zip(asked, answer.scopes, strict=True):
+        for c, scope in zip(own or joined[:1], answer.scopes, strict=True):
             plan = plans[c]
             of_cells, of_ranks = plan.mus_of_relations(n_columns)
             mu = {
@@ -329,5 +331,8 @@ def _again(
                 "ranks": of_ranks,
             }[query.kind]
             mus.append(mu / math.sqrt(sum(scope in scopes for scopes in alike)))
-        answers.append(ask.release(query, mus, *asked))
+        if own:
+            answers.append(ask.of_each(query, mus, own))
+        else:
+            answers.append(ask.of_all(query, mus[0], joined))
     return known.and_more(*answers)

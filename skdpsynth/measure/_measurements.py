@@ -405,13 +405,13 @@ class Measurements:
             )
         return self._claim
 
-    def _of_fit(
-        self, schema: TableSchema, report: PrivacyReport, accountant: PrivacyAccountant
-    ) -> Self:
-        """Add the claim of a fit, if its ledger charges these answers and no others."""
+    @staticmethod
+    def _check_charged(measured: object, accountant: PrivacyAccountant) -> None:
+        """Refuse a fit unless its ledger charges these answers and no others."""
+        answers = measured if isinstance(measured, Measurements) else ()
         ours = sorted(
             (o.query.name, scope_words(scope), mu, std / o.query.unit)
-            for o in self
+            for o in answers
             for scope, mu, std in zip(o.scopes, o.mu, o.noise_std, strict=True)
         )
         lines = accountant.answers
@@ -426,7 +426,6 @@ class Measurements:
                 " each answer once; set `measurements_` to all that were released, and"
                 " reserve what is no answer with answer=False."
             )
-        return self._with_claim(schema, report)
 
     def _with_claim(self, schema: TableSchema, report: PrivacyReport) -> Self:
         """Add a claim that is not checked against the answers."""

@@ -131,8 +131,7 @@ class Guess:
         found = [(_lost_amid(costs, n_rows, RARE * gaps), numeric)]
         found += _of_dtypes(self.layout, self.labels, self.schema.columns)
         of_all += _texts(found, sys.maxsize)
-        claims = weak_claims(epsilon, accountant.delta, n_rows)
-        of_all += [claim.partition(":")[0] for claim in claims]
+        of_all += weak_claims(epsilon, accountant.delta, n_rows)
         for c, words in enumerate(unlearnt):
             mended = enough(c, "unlearnt") if words else math.nan
             more = "" if math.isnan(mended) else f" (epsilon {mended:g} is enough)"
@@ -459,23 +458,22 @@ def _of_dtypes(
     yield words, [repr(layout.target)] * (many and layout.target not in described)
 
 
-def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> list[str]:
-    """Return where the parameters of a fit promise little; nothing without noise."""
-    claims: list[str] = []
+def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> dict[str, str]:
+    """Return where parameters promise little, and what it means; {} without noise."""
+    claims: dict[str, str] = {}
     if epsilon == math.inf:
         return claims
     most = f"{_LARGE_DELTA:g}" * (delta > _LARGE_DELTA)
     if n_rows is not None and delta * n_rows > 1.0:
         most = f"1 / rows, of which there are about {n_rows:.0f}"
     if most:
-        claims.append(
-            f"Delta is above {most}: it would allow to publish some rows as they are."
-            " Take one well below 1 / rows."
+        claims[f"Delta is above {most}"] = (
+            "it would allow to publish some rows as they are. Take one well below 1 /"
+            " rows."
         )
     if epsilon > _EPSILONS[-1]:
-        claims.append(
-            f"Epsilon is above {_EPSILONS[-1]:g}: against somebody who knows all "
-            "other rows it promises next to nothing."
+        claims[f"Epsilon is above {_EPSILONS[-1]:g}"] = (
+            "against somebody who knows all other rows it promises next to nothing."
         )
     return claims
 
@@ -511,7 +509,8 @@ def remarks(
     """
     metadata, described = model.metadata, declared.columns.keys()
     layout, classes = metadata.layout, metadata.classes
-    notes = weak_claims(report.epsilon, report.delta, float(classes.counts.sum()))
+    claims = weak_claims(report.epsilon, report.delta, float(classes.counts.sum()))
+    notes = [*map(": ".join, claims.items())]
     if metadata.measured is not None and layout.target not in described:
         words = f"The target {layout.target!r} is modelled as a measurement, so it has"
         notes.append(f"{words} no classes.")

@@ -93,7 +93,7 @@ class Query(ABC):
         return {"query": self.kind, **fields}
 
     @property
-    def asked(self) -> object:
+    def identity(self) -> object:
         """What must be equal so that answers can be added up."""
         query: Any = self  # a dataclass
         return encoded([getattr(query, field.name) for field in fields(query)])
@@ -196,22 +196,27 @@ class Ask(NamedTuple):
         rows = self.rows.parts_of_class(*(codes[c] for c in positions))
         return rows, scopes[positions[0]] if len(positions) == 1 else None
 
-    def release(
-        self, query: Query, mus: Sequence[float], *asked: Sequence[int]
+    def of_all(self, query: Query, mu: float, classes: Sequence[int]) -> Measurement:
+        """Release one answer of classes at some positions, all together."""
+        rows, scope = self.of(*classes)
+        line = self.accountant.reserve_gaussian(
+            query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
+        )
+        values = query.release(rows.map(query.codes), line)[None]
+        std = np.array([line.noise_std * query.unit])
+        of_units = np.array([mu * self.accountant.rows_per_unit], dtype=np.float64)
+        return Measurement(query, values, std, of_units, (scope,))
+
+    def of_each(
+        self, query: Query, mus: Sequence[float], classes: Sequence[int]
     ) -> Measurement:
-        """Release an answer of some classes together for each mu, mostly of one."""
-        values, stds, scopes = [], [], []
-        for mu, positions in zip(mus, asked, strict=True):
-            rows, scope = self.of(*positions)
-            line = self.accountant.reserve_gaussian(
-                query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
-            )
-            values.append(query.release(rows.map(query.codes), line))
-            stds.append(line.noise_std * query.unit)
-            scopes.append(scope)
-        of_units = np.array(mus, dtype=np.float64) * self.accountant.rows_per_unit
-        given = np.array(values), np.array(stds), of_units, tuple(scopes)
-        return Measurement(query, *given)
+        """Release an answer of each of the classes at some positions."""
+        each = [self.of_all(query, mu, [c]) for mu, c in zip(mus, classes, strict=True)]
+        values = np.concatenate([own.values for own in each])
+        stds = np.concatenate([own.noise_std for own in each])
+        of_units = np.concatenate([own.mu for own in each])
+        scopes = tuple(own.scopes[0] for own in each)
+        return Measurement(query, values, stds, of_units, scopes)
 
 
 # --- One column -------------------------------------------------------------------
@@ -311,7 +316,7 @@ class Marginals(Query):
         return {j: np.concatenate(([0.0], some, [1.0])) for j, some in inner.items()}
 
     @property
-    def asked(self) -> object:
+    def identity(self) -> object:
         return self.columns, encoded(self.opened)
 
 
@@ -601,7 +606,7 @@ class Moments(Query):
             require(is_number(number) and number > 0, "second moments")
 
     @property
-    def asked(self) -> object:
+    def identity(self) -> object:
         return self.n_columns
 
 

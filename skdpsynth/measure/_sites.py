@@ -203,5 +203,5 @@ def _queries(site: Measurements) -> Iterator[tuple[str, Any]]:
     yield "values of max_rows_per_unit", None if sizes is None else len(sizes)
     answers = _last_round(site)
     for kind in QUERIES:
-        asked = [(o.scopes, o.query.asked) for o in answers if o.query.kind == kind]
+        asked = [(o.scopes, o.query.identity) for o in answers if o.query.kind == kind]
         yield f"bins or tables ({kind})", asked

@@ -155,10 +155,11 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
 _RARE = 0.01  # of the rows: fewer of them are often not found
 # What most texts of a column look like, and what they then are, or become.
 _DAY, _YEAR = r"\d\d?([-./])\d\d?", r"(\d\d|\d{4})"
+_CODES = r"\d*|[+0]\d[\d /()-]{6,}"
 _LOOK = {
     rf"({_DAY}\2{_YEAR}|\d{{4}}[-./]{_DAY})([ T].*)?": "dates: pd.to_datetime(...), or"
     " Datetime(low, high, format=...) of a CSV file",
-    r"\d*|[+0]\d[\d /()-]{6,}": "codes with leading zeros or phone numbers:"
+    _CODES: "codes with leading zeros or phone numbers:"
     " Categorical([...]), Identifier() or Text()",
     r"[-+(]?[$€£]?\s*[-+]?\d[\d.,' ]*[%€£)]*": "numbers: pd.to_numeric(...) without"
     " signs, brackets and decimal commas, or Continuous(low, high, format=...) of a CSV"
@@ -420,7 +421,7 @@ def _rare(series: pd.Series) -> Iterator[tuple[str, int]]:
         codes = any(
             text.strip().startswith(("0", "+")) and len(text) > 1 for text in alike
         )
-        if 2 * rows > counts.total() and (codes or not words.startswith("codes")):
+        if 2 * rows > counts.total() and (codes or pattern != _CODES):
             yield f"texts, categories to a fit, that look like {words}", rows
             if others := counts.total() - rows:
                 what = 'missing (errors="coerce"; --na-values), or to be corrected'

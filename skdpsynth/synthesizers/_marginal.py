@@ -13,9 +13,9 @@ from skdpsynth.measure import (
     Measurements,
     Outline,
     TableModel,
+    add_unlabelled,
     allocate,
     measure,
-    measure_unlabelled,
 )
 from skdpsynth.model import NUMPY, Arrays
 from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, PrivacyBudget
@@ -236,9 +236,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
                 " public."
             )
         if self.use_unlabelled:
-            given = rows, metadata, plans, accountant
-            metadata, plans = measure_unlabelled(*given)
-        measured = measure(rows, metadata, plans, accountant, self.design)
+            metadata, self._plans = add_unlabelled(
+                rows, metadata, plans, accountant, order=self.order
+            )
+        measured = measure(rows, metadata, self._plans, accountant, self.design)
         return self._fit_generator(measured, seed, self._arrays())
 
     def _allocate(self, table: Outline, mu: float) -> list[Allocation]:

@@ -15,7 +15,7 @@ from skdpsynth.measure import (
     Outline,
     TableModel,
     Training,
-    measure_unlabelled,
+    add_unlabelled,
 )
 from skdpsynth.privacy import (
     UNLABELLED,
@@ -314,8 +314,10 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         of_classifier = self._reserve_classifier(plans, accountant)
         # Rows without a label are measured with what the loop leaves of their budget.
         share = 1.0 - TRAINING_SHARE if reserved else 1.0
-        known = measure_unlabelled(rows, metadata, plans, accountant, share)
-        initial = self._initialise(rows, *known, accountant, seed)
+        metadata, self._plans = add_unlabelled(
+            rows, metadata, plans, accountant, share=share
+        )
+        initial = self._initialise(rows, metadata, self._plans, accountant, seed)
         public = torch.Generator().manual_seed(seed)
         make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
         players: dict[int, Player] = {}

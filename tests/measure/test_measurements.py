@@ -75,7 +75,8 @@ def measured(epsilon=math.inf):
     ]
     accountant.limit_scopes(metadata.classes.scopes)
     found = measure(rows, metadata, plans, accountant)
-    return found._of_fit(metadata.schema(SCHEMA), accountant.report(), accountant)
+    Measurements._check_charged(found, accountant)
+    return found._with_claim(metadata.schema(SCHEMA), accountant.report())
 
 
 @pytest.fixture(scope="module")

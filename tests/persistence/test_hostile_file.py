@@ -80,6 +80,10 @@ def test_another_format_is_named_with_the_remedy(saved, refused):
     newer = files.facts_of(saved[1]) | {"format_version": 4}
     data = files.with_parts(saved[1], newer)
     refused(data, match=words.format(4, newer["versions"]["skdpsynth"]))
+    older = files.facts_of(saved[1]) | {"format_version": 2}
+    older["table"]["columns"].pop()  # 0.2 modelled others, with a rule `Ordered`
+    data = files.with_parts(saved[1], older)
+    refused(data, match=words.format(2, older["versions"]["skdpsynth"]))
 
 
 def bombs(data: bytes):

@@ -157,6 +157,27 @@ def test_rows_without_a_label_choose_their_pairs_at_their_own_cost():
     assert UNLABELLED in {e.scope for e in lines if e.name == "choice of pairs"}
 
 
+@pytest.mark.parametrize("order", [2, 3, None])
+def test_plans_of_rows_without_a_label_are_used_and_saved(order, tmp_path):
+    """And these have tables of as many columns as others may have."""
+    table = correlated_table(6_000, unlabelled=0.7).assign(c=np.arange(6_000) % 2)
+    synth = MarginalSynthesizer(9.0, order=order or 3, use_unlabelled=True)
+    synth = synth if order else PATETripleGANSynthesizer(9.0, n_iter=0)
+    synth.set_params(target="y").fit(table).save(tmp_path / "a")
+    again, measured = type(synth).load(tmp_path / "a"), synth.measurements_
+    scopes = measured.metadata.classes.scopes
+    assert again._plans == synth._plans
+    assert tuple(plan.label for plan in again._plans) == scopes
+    spent = {
+        a.query.kind: a.of(scopes[-1]).mu for a in measured if scopes[-1] in a.scopes
+    }
+    assert ("triples" in spent) == (order != 2)
+    for kind, mu in spent.items():
+        planned = getattr(again._plans[-1], kind).mu
+        assert kind == "marginals" or mu == pytest.approx(planned)
+    assert again.model_card().to_markdown() == synth.model_card().to_markdown()
+
+
 def test_ranges_are_those_of_rows_without_a_label_too():
     """The number of labelled rows, a tenth, does not stand for all of them.
 
