@@ -22,29 +22,29 @@ FOLDERS = {
     ".ci": (44, 296, 1, 0),
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2376, 14835, 25, 0),
-    "skdpsynth": (1947, 10295, 8, 15),
+    "examples": (2378, 14846, 25, 0),
+    "skdpsynth": (1953, 10382, 8, 15),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2068, 12956, 6, 5),
     "skdpsynth/model": (1448, 11857, 5, 20),
-    "skdpsynth/measure": (6520, 49667, 16, 30),
+    "skdpsynth/measure": (6520, 49793, 16, 30),
     "skdpsynth/metrics": (1827, 9768, 7, 29),
     "skdpsynth/privacy": (3660, 17658, 10, 30),
     "skdpsynth/sampling": (692, 4760, 3, 3),
     "skdpsynth/schema": (2796, 15857, 6, 38),
-    "skdpsynth/synthesizers": (2854, 12274, 13, 9),
+    "skdpsynth/synthesizers": (2857, 12289, 13, 9),
     "skdpsynth/table": (4154, 33378, 11, 43),
     "skdpsynth/training": (1966, 13514, 11, 32),
     "skdpsynth/utils": (1497, 8906, 10, 30),
-    "tests": (29795, 265185, 116, 0),
+    "tests": (29822, 265530, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 203  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 523  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41630  # words of docs
+DOCS = 41629  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

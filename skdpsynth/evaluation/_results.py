@@ -585,10 +585,7 @@ def _claim_tables(runs: pd.DataFrame) -> Iterator[Block]:
 
 
 def _summary_tables(summary: pd.DataFrame) -> Iterator[Block]:
-    """Lay the summary out as tables that are no wider than a page, and explain them.
-
-    A mean and its standard deviation share a cell.
-    """
+    """Lay the summary out as tables no wider than a page, and explain them."""
     texts = {name: _texts(name, summary[name]) for name in summary}
     for name in [name for name in texts if f"{name}_sd" in texts]:
         texts[name] = [

@@ -233,11 +233,10 @@ class Allocation:
     @classmethod
     def from_json(cls, data: Mapping[str, Any], label: Hashable) -> Allocation:
         """Undo `to_json`; refuse other fields, types or ranges, or another label."""
-        plan: Allocation = read_plain(cls, data)
+        plan: Allocation = replace(read_plain(cls, data), label=label)
         require(plan.n_rows < math.inf, "numbers of rows")
         if (steps := plan.training) is not None:
             require(steps.n_iter >= 1 and steps.sampling_rate <= 1, "a training")
-        plan = replace(plan, label=label)
         require(plan.to_json()["label"] == data["label"], "other plans")
         return plan
 
@@ -292,7 +291,7 @@ class _Class:
     several: bool = False
 
     @classmethod
-    def of(cls, table: Outline, n_rows: float, mu: float, order: int = 3) -> _Class:
+    def of(cls, table: Outline, n_rows: float, mu: float, order: int) -> _Class:
         """Return a class of a table, whose tables have so many columns at most."""
         n_columns, n_groups, of_triples = table.n_columns, 0, mu * math.sqrt(QUARTER)
         if order >= 3 and n_columns in TRIPLE_COLUMNS and mu:

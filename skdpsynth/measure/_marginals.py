@@ -542,10 +542,7 @@ def _present(counted: list[Histogram]) -> float:
 
 
 def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:
-    """Choose bins of round 2: unions of cells with about equal expected counts.
-
-    `cdf` is the distribution function at the edges of the cells.
-    """
+    """Choose bins of round 2, of cells with about equal counts by the `cdf` there."""
     if n_bins >= len(cells) - 1:
         return cells
     share = (cdf - cdf[0]) / max(cdf[-1] - cdf[0], TINY)

@@ -94,16 +94,15 @@ def add_unlabelled(
     metadata: Metadata,
     plans: list[Allocation],
     accountant: PrivacyAccountant,
-    *,
     share: float = 1.0,
     order: int = 3,
 ) -> tuple[Metadata, list[Allocation]]:
     """Add rows without a label as one more class to what is measured.
 
-    With a share of the squared mu of their budget, in tables of `order` columns at
-    most, if labels may be missing, some class has tables of two columns and these rows
-    can afford them too. They are counted, and charged whether or not there are any:
-    whether labels may be missing is in the dtype, which is public.
+    With a share of the squared mu of their budget, in tables of at most `order`, if
+    labels may be missing, some class has tables of two columns and these rows can
+    afford them too. They are counted and charged whether or not there are any, as the
+    dtype, which is public, says whether labels may be missing.
     """
     target, of_pairs = metadata.layout.label_column, [plan.pairs.mu for plan in plans]
     may_lack = target is not None and target.can_be_missing
@@ -265,10 +264,7 @@ def choose_worst(
 def _related_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
-    """Measure finer cells of columns that nearly determine each other.
-
-    Which they are, the tables of pairs show.
-    """
+    """Measure finer cells of columns that nearly determine each other, by pairs."""
     joined, relations = np.flatnonzero(known.joined).tolist(), known.relations
     mu = plans[joined[0]].relations.mu
     if not mu:

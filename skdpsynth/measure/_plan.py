@@ -146,10 +146,7 @@ def _guessed_layout(
     target: Hashable,
     last: TableLayout | None,
 ) -> TableLayout:
-    """Lay out a table: by its dtypes, as the last one, or by a schema alone.
-
-    An object column counts as text, unless the schema says Boolean.
-    """
+    """Lay out a table by dtypes (objects: texts), as the last one, or by a schema."""
     named = {name for rule in schema.rules for name in rule.names}
     if dtypes is not None:
         dtypes = dtypes_of(dtypes)

@@ -328,7 +328,10 @@ def marginal_fidelity(
         )
     columns = [*paired(real, synthetic)]
     names = [own.name for _, own, _ in columns]
-    coded = [_coded(*column) for column in columns]
+    coded = []
+    for kind, *both in columns:
+        cells = Cells.of(both[0], kind, MOST_LABELS if kind == "category" else _N_BINS)
+        coded.append((cells.codes(both[0]), cells.codes(both[1]), cells.n_cells))
     groups = _groups(len(names), k, _LIMITS.get(k, len(names)))
     distances = np.array([_distance([coded[i] for i in group]) for group in groups])
     constant = [i for i, (_, *both) in enumerate(columns) if same_constant(*both)]
@@ -341,14 +344,6 @@ def marginal_fidelity(
     result = pd.Series(distances, index=index, name="distance", dtype=float)
     result.attrs["contains_private_statistics"] = True
     return result
-
-
-def _coded(
-    kind: str, real: pd.Series, synthetic: pd.Series
-) -> tuple[Codes, Codes, int]:
-    """Return the cells of both columns' values, and how many cells there are."""
-    cells = Cells.of(real, kind, MOST_LABELS if kind == "category" else _N_BINS)
-    return cells.codes(real), cells.codes(synthetic), cells.n_cells
 
 
 def _distance(columns: list[tuple[Codes, Codes, int]]) -> float:

@@ -220,10 +220,7 @@ def _relation(a: _Coded, b: _Coded) -> tuple[Flags, Flags, float] | None:
 
 
 def _order(first: _Coded, second: _Coded) -> tuple[Flags, Flags, float] | None:
-    """Find the rows of both tables in which the first column is above the second.
-
-    None if real rows do not keep this order, else as `_relation`.
-    """
+    """Find rows whose first column is above the second; None as in `_relation`."""
     if first.kind != second.kind or first.kind == "category":
         return None
     # False where one is missing.

@@ -112,7 +112,7 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     nullable = len(present) < len(series)
     if kind == "boolean":
         return Boolean(nullable=nullable)
-    listed = is_target and kind == "integer" and not _has_many(present)
+    listed = is_target and kind == "integer" and present.nunique() <= FEW_NUMBERS
     if kind == "categorical" or listed:
         if isinstance(series.dtype, pd.CategoricalDtype):
             categories = as_moments(pd.Series(series.cat.categories)).tolist()
@@ -176,10 +176,6 @@ def asked_of_persons(name: Hashable, counts: Any) -> str:  # noqa: ANN401 - an a
     unit = f"privacy_unit={name!r}, max_rows_per_unit=..."
     asked = f"if these are persons with several rows each: {unit}"
     return asked if alike or (named and most > 1) else ""
-
-
-def _has_many(whole: pd.Series) -> bool:
-    return bool(whole.nunique() > FEW_NUMBERS)
 
 
 def column_kind(
@@ -394,7 +390,8 @@ def _in_column(
         yield "not declared: measured", len(series)
         if kind == "categorical":
             yield from _rare(series)
-        elif kind == "integer" and name == schema.target and _has_many(series):
+        many = kind == "integer" and series.nunique() > FEW_NUMBERS
+        if many and name == schema.target:
             words = "a target of many whole numbers, which are its classes:"
             yield f"{words} a measurement is Continuous(low, high)", len(series)
         if unit is None and kind in ("categorical", "integer"):
