@@ -159,14 +159,6 @@ def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(field
         Forgetful(3.0, schema=SCHEMA, n_rounds=1).fit(table(0))
 
 
-def test_a_card_is_that_of_the_file(own, tmp_path):
-    assert "AIMSynthesizer" in own.model_card().to_markdown()
-    own.save(tmp_path / "own.skdp")
-    again = AIMSynthesizer.load(tmp_path / "own.skdp")
-    assert again.n_rounds == ROUNDS
-    assert again.model_card().to_markdown() == own.model_card().to_markdown()
-
-
 def test_measurements_make_the_same_generator_and_are_combined(own, tmp_path):
     own.measurements_.save(tmp_path / "own.json")
     read = Measurements.load(tmp_path / "own.json")
@@ -188,8 +180,3 @@ def test_measurements_make_the_same_generator_and_are_combined(own, tmp_path):
     assert len(MarginalSynthesizer.from_measurements(both).sample(5)) == 5
     with pytest.raises(ValueError, match="design=first"):
         combine_measurements([read, elsewhere])
-
-
-def test_rounds_are_a_number():
-    with pytest.raises(ValueError, match=r"n_rounds must be an int >= 1\. Got 0"):
-        make(n_rounds=0).fit(table(0))

@@ -88,13 +88,6 @@ def test_wrong_arguments(fitted, n_samples, strategy, message):
         fitted.sample(n_samples, sampling_strategy=strategy)
 
 
-def test_rows_are_shuffled_from_the_public_stream(fitted):
-    first, again, other = (fitted.sample(500, random_state=s)["y"] for s in (7, 7, 8))
-    assert (first == again).all()
-    assert (first != other).any()
-    assert not first.is_monotonic_increasing
-
-
 # --- Batches: one table in parts, in the memory of one part ---------------------------
 
 
