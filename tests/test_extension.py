@@ -93,19 +93,6 @@ def test_the_answers_of_a_class_are_one_table_of_pairs(own):
         )
 
 
-def test_dependence_is_learnt_with_conditions_too(own):
-    drawn = own.sample(8_000, random_state=1)
-    ranks = drawn[drawn["label"] == "v"].drop(columns="label").corr(method="spearman")
-    # Few steps, and a few bins of each column.
-    assert ranks.loc["x", "y"] > 0.5
-    assert ranks.loc["z", "w"] > 0.5
-    assert abs(ranks.loc["x", "z"]) < 0.15
-    high = own.sample(500, where={"label": "v", "x": (1.0, None)}, random_state=1)
-    assert (high["x"] >= 1).all()
-    assert (high["label"] == "v").all()
-    assert high["y"].mean() > 0.5
-
-
 def test_the_plan_is_what_the_fit_does(own):
     """It allocates its budget once, and by bisection some that may be enough."""
     how = {"autospec": True, "side_effect": AIMSynthesizer._allocate}
