@@ -37,7 +37,7 @@ FOLDERS = {
     "skdpsynth/table": (4146, 33297, 11, 43),
     "skdpsynth/training": (1966, 13514, 11, 32),
     "skdpsynth/utils": (1497, 8906, 10, 30),
-    "tests": (29524, 262740, 115, 0),
+    "tests": (29525, 262760, 115, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone

@@ -138,6 +138,7 @@ def test_batches_have_the_law_of_the_table(synth):
     expected = (whole["y"] == "q").mean()
     assert np.abs(np.array(shares) - expected).max() < 5 * math.sqrt(0.25 / 2_500)
     assert len(set(shares)) > 4
+    assert not any(rows["y"].is_monotonic_increasing for rows in (*parts, whole))
     for label in ("p", "q"):
         own = [rows.loc[rows["y"] == label, "x"] for rows in (pd.concat(parts), whole)]
         assert ks_2samp(*own).pvalue > 1e-6
