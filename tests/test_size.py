@@ -28,23 +28,23 @@ FOLDERS = {
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2068, 12956, 6, 5),
     "skdpsynth/model": (1448, 11857, 5, 20),
-    "skdpsynth/measure": (6520, 49793, 16, 30),
+    "skdpsynth/measure": (6519, 49796, 16, 30),
     "skdpsynth/metrics": (1827, 9768, 7, 29),
     "skdpsynth/privacy": (3660, 17658, 10, 30),
     "skdpsynth/sampling": (692, 4760, 3, 3),
     "skdpsynth/schema": (2796, 15857, 6, 38),
     "skdpsynth/synthesizers": (2857, 12289, 13, 9),
     "skdpsynth/table": (4154, 33378, 11, 43),
-    "skdpsynth/training": (1966, 13514, 11, 32),
+    "skdpsynth/training": (1967, 13518, 11, 33),
     "skdpsynth/utils": (1497, 8906, 10, 30),
-    "tests": (29822, 265530, 116, 0),
+    "tests": (29660, 264293, 115, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 203  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 523  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41629  # words of docs
+DOCS = 41704  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

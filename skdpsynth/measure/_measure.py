@@ -304,9 +304,8 @@ def _ask_design(
     known: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Ask the queries of a design again, but for its marginals, which were asked."""
-    n_columns = len(known.metadata.domains)
-    joined = np.flatnonzero(design.joined).tolist()
-    kinds, answers = [*QUERIES], []
+    kinds, n_columns = [*QUERIES], len(known.metadata.domains)
+    joined, answers = np.flatnonzero(design.joined).tolist(), []
     for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):
         query, own = answer.query, design._places(answer)
         if isinstance(query, Marginals):

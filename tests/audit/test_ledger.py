@@ -331,7 +331,9 @@ class AsksAgain(IndependentSynthesizer):
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         for name in ("question", "question again"):
-            line = accountant.reserve_gaussian(name, mu=1e-6, sensitivity=1.0)
+            line = accountant.reserve_gaussian(
+                name, mu=1e-6, sensitivity=1.0, answer=False
+            )
             if noisy_counts(np.zeros(0, dtype=np.int64), 1, line)[0] > 0:
                 break
         return super()._fit(rows, metadata, plans, accountant, seed)
