@@ -58,7 +58,7 @@ help:
 	@echo "make coverage      the same tests; fails if they miss too much (15 minutes)"
 	@echo "make test-lowest   some of them with the lower bounds of pyproject.toml"
 	@echo "make test-audit    attacks on the privacy claim (4 to 7 minutes)"
-	@echo "make replay        fits of odd tables with and without a row (10 minutes); ARGS=--help"
+	@echo "make replay        fits of odd tables with and without a row (10 minutes)"
 	@echo "make size          lines, tokens and names of every folder"
 	@echo "make test-nightly  the tests that take long"
 	@echo "make bench         seconds and memory of all synthesizers, of few and small tables"
@@ -135,10 +135,10 @@ test-lowest:
 	$(MAKE) VENV=$(LOWEST) CONSTRAINTS=constraints-lowest.txt TESTS="$(TESTS_LOWEST)" test
 
 test-audit: $(INSTALLED_TESTS)
-	$(PYTEST) -n 2 --durations=5 -m "audit and not nightly" tests
+	$(PYTEST) -n 2 --durations=5 -m "audit and not nightly and not replay" tests
 
 replay: $(INSTALLED_TESTS)
-	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m replay $(ARGS)
+	$(PYTEST) -n 2 -m audit tests/audit/test_replays.py $(ARGS)
 
 size: $(INSTALLED_TESTS)
 	$(BIN)/python tests/test_size.py

@@ -133,23 +133,6 @@ def test_nothing_can_be_drawn_after_a_fit():
         accountant.reserve_gaussian("late", mu=1e-9, sensitivity=1.0)
 
 
-def test_plan_checks_its_guesses():
-    synth = IndependentSynthesizer(schema=LABELS)
-    schema = TableSchema(COLUMNS, target="y")
-    for bad in (0, 1.5, "many", True):
-        with pytest.raises(ValueError, match=r"n_rows must be an int >= 1.* Got"):
-            synth.plan(bad, schema=schema)
-    with pytest.raises(ValueError, match=r"a guess of the number of rows. Give n_rows"):
-        synth.plan(schema=schema)
-    for counts in ({"u": -1, "v": 101}, {"u": 1.5, "v": 2}, [3, 4]):
-        with pytest.raises(ValueError, match="class_counts"):
-            synth.plan(100, schema=schema, class_counts=counts)
-    with pytest.raises(ValueError, match="no column that could be modelled"):
-        synth.plan(100)
-    with pytest.raises(ValueError, match="needs to know the columns"):
-        IndependentSynthesizer().plan(100)
-
-
 def test_degraded_result_warns_at_the_line_of_the_user():
     real, counts = correlated_table(30), {"u": 15, "v": 15}
     schema = TableSchema(COLUMNS, target="y", class_counts=counts)

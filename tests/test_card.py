@@ -15,14 +15,7 @@ from skdpsynth import (
     combine_measurements,
 )
 from skdpsynth.privacy import GRID
-from skdpsynth.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
-    Derived,
-    Identifier,
-    Text,
-)
+from skdpsynth.schema import Boolean, Categorical, Continuous, Derived, Identifier, Text
 
 RNG = np.random.default_rng(0)
 AGES = np.clip(RNG.gamma(6.0, 9.0, 3_000), 0, 99).round().astype(int)

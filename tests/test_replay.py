@@ -1,4 +1,4 @@
-"""The replay in short: hooks couple rows, sound fits are equal, exit codes.
+"""The replay in short: hooks couple rows, and sound fits are equal.
 
 `tests/audit/test_replays.py` plants every twin, and has more tables and synthesizers;
 `make replay` has all.
@@ -16,7 +16,6 @@ import pytest
 import torch
 from _releases import compare, compare_releases, differences, enter, observed
 from _reserve import release_gaussian
-from replay import __main__ as replay_command
 from replay.matrix import CHANGES, PLACES, SYNTHESIZERS, Group, groups, pairs_of
 from replay.odd_tables import ALL_SOURCES, odd_tables
 from replay.twins import TWINS
@@ -205,23 +204,6 @@ def test_all_is_replayed():
         if "dictionary" not in table.dtypes.values() and table.sources != ("csv",):
             more = table.frame((*table.rows, table.extra))
             pd.testing.assert_frame_equal(more[:-1], table.frame(table.rows))
-
-
-def test_the_command_is_silent_on_what_is_sound(capsys, monkeypatch):
-    """Exit code 0, and 1 for a finding or a twin that nobody sees; a line for each."""
-    own = ["--synthesizer", "independent", "--table", "plain", "--jobs", "1"]
-    name = "the number of rows kept"
-    monkeypatch.setattr(replay_command, "TWINS", {name: TWINS[name]})
-    assert replay_command.main(own) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[:7]] == ["equal"] * 6 + ["seen"]
-    with TWINS[name].planted():
-        assert replay_command.main([*own, "--no-twins"]) == 1
-    assert "past all releases (.n_rows_)" in capsys.readouterr().out
-    sound = TWINS[name]._replace(broken=lambda real, *args, **named: real(*args))
-    monkeypatch.setitem(TWINS, name, sound)
-    assert replay_command.main(own) == 1
-    assert f"NOT SEEN twin: {name}" in capsys.readouterr().out
 
 
 class Leaky(IndependentSynthesizer):

@@ -333,13 +333,6 @@ def scores_of(members, epsilon, rate, n_steps):
     return total
 
 
-def proved_by(right):
-    """Give the lower bound of epsilon that so many right guesses prove."""
-    return one_run_lower_bound(
-        int(right), 2 * N_SIDE, n_canaries=N_CANARIES, delta=TINY, alpha=FALSE_ALARM
-    )
-
-
 def proved(epsilon, case):
     present = np.random.default_rng().random(N_CANARIES) < 0.5
     scores = scores_of(np.flatnonzero(present), epsilon, *CASES[case])

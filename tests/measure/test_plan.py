@@ -189,14 +189,26 @@ GUESSES = {"m": 60, "n": 40}
         ({"class_counts": {"m": 60, "n": 50}}, "add up to 110, but n_rows is 100"),
         ({"class_counts": {"m": 60, "z": 40}}, "must name every class once"),
         ({"class_counts": {"m": True, "n": 99}}, "must be an int >= 0. Got True"),
+        ({"class_counts": {"m": -1, "n": 101}}, "must be an int >= 0. Got -1"),
+        ({"class_counts": [3, 4]}, "class_counts"),
+        *(
+            ({"n_rows": own, "schema": LABELLED}, r"n_rows must be an int >= 1.* Got")
+            for own in (0, 1.5, "many", True)
+        ),
+        ({"n_rows": None, "class_counts": None, "schema": LABELLED}, "Give n_rows"),
+        (
+            {"class_counts": None, "schema": TableSchema({"y": Boolean()})},
+            "no column that could be modelled",
+        ),
+        ({"schema": None}, "needs to know the columns"),
     ],
 )
 def test_a_plan_refuses_what_cannot_be(parameters, words):
     described = LABELLED if "class_counts" in parameters else TableSchema({"a": UNIT})
-    given = {"schema": described, "class_counts": GUESSES} | parameters
+    given = {"n_rows": 100, "schema": described, "class_counts": GUESSES} | parameters
     synth = IndependentSynthesizer(target="y")
     with pytest.raises(ValueError, match=words):
-        synth.plan(100, **given)
+        synth.plan(**given)
 
 
 def test_declared_classes_may_be_empty_and_labels_missing():
@@ -301,19 +313,6 @@ def test_the_remedies_fit_what_a_column_holds():
     found = found[~found["finding"].str.startswith("not declared")]
     assert found["column"].tolist() == ["price", "name"]
     assert found["finding"].str.contains("that look like|no value twice").all()
-
-
-def test_a_label_that_was_not_found():
-    wine = load_wine(as_frame=True).frame.rename(columns={"target": "y"})
-    text = said(independent(), wine)
-    first = "Parts of the result are poor: labels of up to 133 rows are not found, so"
-    assert text.startswith(first)
-    assert "(declare all of 'y' by Categorical([...]), or a measurement by" in text
-    assert "integer=True); twice the epsilon finds" in text
-    labels = TableSchema({"y": Categorical([0, 1, 2])})
-    assert "labels of" not in said(independent(schema=labels), wine)
-    # One in fifty of the rows is the limit: of a large table nothing is said.
-    assert "labels of" not in said(independent(), plain_table())
 
 
 def test_a_range_that_is_a_guess():

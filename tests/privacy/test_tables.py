@@ -326,11 +326,6 @@ def test_counts_are_those_of_the_whole_however_it_is_cut(places):
         noisy_histogram(parts, [5, 5, 4], exact(3**0.5))
 
 
-def test_the_number_of_a_part_and_counters():
-    parts = in_parts(CODES, 50, 120)
-    assert parts.total(length_of_part, numbered=True) == Counter({0: 50, 1: 70, 2: 80})
-
-
 def test_a_part_that_comes_twice_is_refused():
     once = Counted({1: 10}, np.arange(3))
     with pytest.raises(InvalidTableError, match="came twice"):

@@ -3,6 +3,7 @@
 `make replay` fits them all, with a row more and a row less at three places each.
 """
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +14,7 @@ from unittest.mock import patch
 
 import dask
 from _instances import PLAIN, PRIVATE
-from replay.odd_tables import ALL_SOURCES, OddTable, contained, odd_tables
+from replay.odd_tables import OddTable, contained, odd_tables
 from replay.twins import TWINS
 from sklearn.base import clone
 
@@ -83,25 +84,18 @@ class Group(NamedTuple):
     source: str = "pandas"
 
 
-def groups(
-    synthesizer: str | None = None,
-    table: str | None = None,
-    sources: Sequence[str] | None = None,
-) -> list[Group]:
-    """Return what is tried, of all or by the beginning of the name of a synthesizer.
+def groups() -> list[Group]:
+    """Return what is tried: of pandas all, of all sources two synthesizers.
 
-    By default pandas for all, and all sources for two synthesizers.
+    All of all, with the environment variable REPLAY_SOURCES set to "all".
     """
-    tables = odd_tables()
-    some = synthesizer is None and table is None and sources is None
+    everywhere = os.environ.get("REPLAY_SOURCES") == "all"
     return [
         Group(name, ready, own, source)
-        for own in ([*tables.values()] if table is None else [tables[table]])
+        for own in odd_tables().values()
         for name, ready in SYNTHESIZERS.items()
-        if synthesizer in (None, name, name.partition(" ")[0])
-        for source in (sources or (ALL_SOURCES if some else ["pandas"]))
-        if source in own.sources
-        if source == "pandas" or name in _EVERYWHERE or not some
+        for source in own.sources
+        if source == "pandas" or name in _EVERYWHERE or everywhere
         if own.rows_per_unit == 1 or name not in _OF_ONE_ROW
     ]
 
@@ -130,25 +124,17 @@ def pairs_of(
         yield from replayed_pairs(*fits, refusable=table.refusable)
 
 
-def all_pairs_of(group: Group) -> list[ReplayedPair]:
-    return [*pairs_of(group)]
-
-
-def findings_of_twin(name: str, synthesizer: str | None = None) -> list[str]:
+def findings_of_twin(name: str) -> list[str]:
     """Try one of what is broken on purpose, until what it does is found."""
     twin, findings = TWINS[name], []
-    own = synthesizer or twin.synthesizer
-    group = Group(own, SYNTHESIZERS[own], odd_tables()[twin.table])
+    own = SYNTHESIZERS[twin.synthesizer]
+    group = Group(twin.synthesizer, own, odd_tables()[twin.table])
     with twin.planted():
         for pair in pairs_of(group):
             findings += pair.findings
             if any(twin.finding in words for words in findings):
                 break
     return findings
-
-
-def is_seen(name: str, findings: list[str]) -> bool:
-    return any(TWINS[name].finding in words for words in findings)
 
 
 @contextmanager

@@ -25,7 +25,6 @@ from tables import correlated_schema, correlated_table, dependence
 
 from skdpsynth import (
     DPCGANSynthesizer,
-    DPGANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
     MarginalSynthesizer,
@@ -40,13 +39,7 @@ from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
-FIVE = [
-    GPATESynthesizer,
-    PATEGANSynthesizer,
-    DPCGANSynthesizer,
-    DPGANSynthesizer,
-    PATETripleGANSynthesizer,
-]
+FIVE = [type(synthesizer) for synthesizer in TRAINED.values()]
 VOTING = GPATESynthesizer, PATEGANSynthesizer, PATETripleGANSynthesizer
 ALL = {cls.__name__: cls() for cls in FIVE}
 ALL["dpsgd"] = PATETripleGANSynthesizer(desensitization="dpsgd")

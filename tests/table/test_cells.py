@@ -98,12 +98,6 @@ def test_a_zone_is_read_alone(cell):
         assert alone is ValueError or both[0][0] == alone[0][0]
 
 
-def test_no_cell_at_all_makes_no_other_dtype():
-    for cells in ([None, None], []):
-        found = typed_cells(pa.array(cells, pa.large_string()), COLUMNS["whole"])
-        assert found[0].dtype == "Int64"
-
-
 @pytest.mark.parametrize("cell", [*ODD, *PLAIN])
 def test_numbers_are_exact(cell):
     """Against fractions; a double is the nearest one, as Python reads it."""

@@ -212,17 +212,15 @@ def right(student, told, rows=None):
 
 
 @pytest.mark.parametrize(
-    ("hidden_dims", "told", "least"),
-    [((), along_a_line, 0.9), ((16, 16), exclusive_or, 0.9)],
-    ids=["linear", "hidden"],
+    ("hidden_dims", "told"), [((), along_a_line), ((16, 16), exclusive_or)]
 )
-def test_a_student_learns_what_labels_say_of_rows(hidden_dims, told, least):
+def test_a_student_learns_what_labels_say_of_rows(hidden_dims, told):
     student = make_student(hidden_dims)
     for seed in range(8):
         rows = make_rows(512, seed)
         student.add(rows, told(rows).float())
     student.train(500)
-    assert right(student, told) > least
+    assert right(student, told) > 0.9
     # The objective is log S: of a row and its opposite, odds of a linear one are 1.
     if not hidden_dims:
         rows = make_rows(10)

@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,19 +77,28 @@ def changed_teachers(before, after):
     return np.flatnonzero((bits[0] != bits[1]).any(axis=1))
 
 
+def said(rows, seed, **changes):
+    """Give all that a linear teacher could show, a row per teacher."""
+    teachers, pool = linear(rows, seed=seed, **changes), generated_pool(seed)
+    parts = [teachers._means.cpu(), teachers.logits(pool).cpu()]
+    return torch.cat([*parts, torch.from_numpy(teachers.mean_gradients(pool))], dim=1)
+
+
+NETWORKS = [
+    partial(trained, hidden_dims=hidden_dims, features=features)
+    for hidden_dims, features in product(HIDDEN, FEATURES)
+]
+
+
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("hidden_dims", HIDDEN)
-def test_a_row_changes_its_own_teacher_only(
-    hidden_dims, features, device, global_random_seed
-):
-    changes = {"hidden_dims": hidden_dims, "device": device, "features": features}
-    rows = uniform_rows(60, global_random_seed)
+@pytest.mark.parametrize("shown", [*NETWORKS, partial(said, n_rows=60.0)])
+def test_a_row_changes_its_own_teacher_only(shown, device, global_random_seed):
+    seed, rows = global_random_seed, uniform_rows(60, global_random_seed)
     changed = rows.copy()
     changed[17] = [50.0, np.nan, -3.0]
-    before = trained(rows, global_random_seed, **changes)
+    before = shown(rows, seed, device=device)
     for other in (changed, rows[:-1]):
-        after = trained(other, global_random_seed, **changes)
+        after = shown(other, seed, device=device)
         assert len(changed_teachers(before, after)) == 1
 
 
@@ -243,25 +253,6 @@ def linear(rows, n_teachers=12, *, seed=0, n_rows=None, device="cpu", features=N
     return teachers
 
 
-def said(teachers, seed):
-    """Give all that a linear teacher could show, a row per teacher."""
-    pool = generated_pool(seed)
-    parts = [teachers._means.cpu(), teachers.logits(pool).cpu()]
-    return torch.cat([*parts, torch.from_numpy(teachers.mean_gradients(pool))], dim=1)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_a_row_changes_its_own_linear_teacher_only(device, global_random_seed):
-    rows, seed = uniform_rows(60, global_random_seed), global_random_seed
-    changed = rows.copy()
-    changed[17] = [50.0, np.nan, -3.0]
-    named = {"seed": seed, "n_rows": 60.0, "device": device}
-    before = said(linear(rows, **named), seed)
-    for other in (changed, rows[:-1]):
-        after = said(linear(other, **named), seed)
-        assert len(changed_teachers(before, after)) == 1
-
-
 def test_linear_teachers_read_their_own_rows_and_as_many_each(global_random_seed):
     """128 draws of each; none where there is no row."""
     rows = np.arange(1, 301, dtype=np.float32)[:, None].repeat(N_COLUMNS, axis=1)
@@ -277,8 +268,8 @@ def test_linear_teachers_read_their_own_rows_and_as_many_each(global_random_seed
     assignment = np.append(-1, assign_teachers(300, 15, rng))
     assert read.shape == (15, 128)
     assert (assignment[read] == np.arange(15)[:, None]).all()
-    nobody = linear(np.full((0, N_COLUMNS), np.nan, np.float32), n_rows=100.0)
-    assert not said(nobody, 0)[:, 2 * N_COLUMNS :].any()
+    nobody = said(np.full((0, N_COLUMNS), np.nan, np.float32), 0, n_rows=100.0)
+    assert not nobody[:, 2 * N_COLUMNS :].any()
 
 
 def test_a_linear_teacher_takes_a_step_of_logistic_regression(global_random_seed):
