@@ -224,6 +224,12 @@ def test_no_row_chooses_a_dtype(capsys):
         assert "--infer-dtypes" in failed(capsys, *command, "c.csv", *FAST)
 
 
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"skdpsynth {skdpsynth.__version__}\n"
+
+
 def test_a_plan_reads_no_row(capsys):
     """What it prints, and whether it ends, is the same with a word among numbers."""
     plans = []

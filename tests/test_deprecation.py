@@ -57,6 +57,12 @@ def test_the_old_initialisations_warn_and_mean_the_measured_one(name, init):
     pd.testing.assert_frame_equal(plan, new.plan(50_000))
 
 
+def test_bounds_of_durations_without_a_unit_say_what_they_do():
+    stays = pd.DataFrame({"stay": pd.to_timedelta([9], unit="D")})
+    with pytest.warns(FutureWarning, match="above 400 seconds are clipped"):
+        skdpsynth.TableSchema({"stay": Continuous(0, 400)}).check(stays)
+
+
 # Parameters of 0.2 that went.
 _OF_ALL = ["noise_multiplier", "latent_dim", "generator_hidden_dims", "verbose"]
 _OF_VOTES = [*_OF_ALL, "learning_rate", "teacher_learning_rate", "n_generator_steps"]

@@ -65,8 +65,7 @@ from skdpsynth.table import (
 )
 from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN
 from skdpsynth.utils.containers import dtypes_of
-
-_CLOCK = re.compile(r"-?\d+:\d\d(:\d\d(\.\d+)?)?")  # such as 13:45 or 1:23:45
+from skdpsynth.utils.dtypes import CLOCK, OF_CLOCKS
 
 
 @dataclass(frozen=True)
@@ -643,11 +642,10 @@ def _fate(kind: str, marginal: MarginalTransform, unclear: float) -> tuple[str, 
         ), ""
     if n == 0 or not rare:
         return "", ""
-    if all(_CLOCK.fullmatch(str(category)) for category in own.categories):
+    if all(re.fullmatch(CLOCK, str(category)) for category in own.categories):
         return (
             "times of day or durations are texts in {}, so that only frequent ones are"
-            ' drawn (convert them by pd.to_timedelta, after appending ":00" to what is'
-            ' like "13:45")'
+            f" drawn (convert them by {OF_CLOCKS})"
         ), beside
     text = "; free text is Text()" if own.other > 0.5 else ""
     return (

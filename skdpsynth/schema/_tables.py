@@ -43,7 +43,9 @@ from skdpsynth.schema._rules import (
 from skdpsynth.utils import FEW_NUMBERS, warn_deprecated
 from skdpsynth.utils.arrays import Bools, Floats
 from skdpsynth.utils.dtypes import (
+    CLOCK,
     EXACT,
+    OF_CLOCKS,
     Dtype,
     Kind,
     as_moments,
@@ -156,8 +158,10 @@ _RARE = 0.01  # of the rows: fewer of them are often not found
 # What most texts of a column look like, and what they then are, or become.
 _DAY, _YEAR = r"\d\d?([-./])\d\d?", r"(\d\d|\d{4})"
 _CODES = r"\d*|[+0]\d[\d /()-]{6,}"
+_DATE = rf"({_DAY}\2{_YEAR}|\d{{4}}[-./]{_DAY})([ T].*)?"
 _LOOK = {
-    rf"({_DAY}\2{_YEAR}|\d{{4}}[-./]{_DAY})([ T].*)?": "dates: pd.to_datetime(...), or"
+    CLOCK: f"times of day or durations: {OF_CLOCKS}",
+    _DATE: "dates: pd.to_datetime(...), or"
     " Datetime(low, high, format=...) of a CSV file",
     _CODES: "codes with leading zeros or phone numbers:"
     " Categorical([...]), Identifier() or Text()",
@@ -242,7 +246,8 @@ def check_dtype(
         )
     if isinstance(described, Continuous) and kind == "timedelta" and not timed:
         what = f"A bound without a unit, in seconds, of durations (column {name!r})"
-        remedy = 'Give both with a unit: Continuous("0D", "30D"), or as Timedeltas.'
+        remedy = f"Durations above {described.high:,} seconds are clipped to that now."
+        remedy += ' Give both with a unit: Continuous("0D", "30D"), or as Timedeltas.'
         warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
     if kind not in kinds:
         hint, table = "", f"table[{name!r}]"
@@ -396,7 +401,8 @@ def _in_column(
             yield f"{words} a measurement is Continuous(low, high)", len(series)
         if unit is None and kind in ("categorical", "integer"):
             counts = series[~is_missing(series)].astype(object).value_counts()
-            if words := asked_of_persons(name, counts):
+            timed = counts.index.astype(str).str.fullmatch(f"{_DATE}|{CLOCK}").sum()
+            if 2 * timed <= len(counts) and (words := asked_of_persons(name, counts)):
                 yield words, len(series)
     most = schema.max_rows_per_unit if is_unit else None
     pairs = _in_rows(series, kind, described, most)

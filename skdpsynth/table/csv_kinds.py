@@ -40,6 +40,7 @@ from skdpsynth.table.csv_files import (
 )
 from skdpsynth.utils import FEW_NUMBERS
 from skdpsynth.utils.arrays import Bools
+from skdpsynth.utils.dtypes import CLOCK, OF_CLOCKS
 
 __all__ = ["as_cells", "check_csv", "found_kinds"]
 
@@ -154,6 +155,8 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
         return kind, _remedy(texts.filter(odd))
     if found:
         hint = "if these are times, name their form by --date-format"
+    if few(~pc.match_substring_regex(texts, f"^({CLOCK})$").to_numpy(False)):
+        hint = f"for durations or times of day make a Parquet file, by {OF_CLOCKS}"
     return {"kind": "categorical", "categories": None, **nullable}, hint
 
 

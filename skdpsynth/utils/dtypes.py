@@ -67,6 +67,9 @@ _PLAIN_DTYPE = re.compile(
 )
 #: Whole numbers below it are floats.
 EXACT = float(sys.float_info.radix**sys.float_info.mant_dig)
+#: Texts such as "13:45", "1:23:45" and "1 days 02:03:04", and what converts them.
+CLOCK = r"([-+]?\d+ days?,? )?[-+]?\d+:\d\d(:\d\d(\.\d+)?)?"
+OF_CLOCKS = 'pd.to_timedelta(...), after appending ":00" to what is like "13:45"'
 
 
 def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:

@@ -189,6 +189,8 @@ N = 60
 TEXTS = {
     "dates": [f"{n % 28 + 1:02}.0{n % 9 + 1}.2024" for n in range(N)],
     "dates ": [f"2024-0{n % 9 + 1}-{n % 28 + 1:02} 10:30" for n in range(N)],
+    "times of day or durations": [f"{n % 24:02}:{n:02}" for n in range(N)],
+    "times of day or durations ": [f"{n % 3} days 00:05:{n:02}" for n in range(N)],
     "codes with leading zeros or phone numbers": [f"{n:07}" for n in range(N)],
     "codes with leading zeros or phone numbers ": [
         f"{'+49 ' if n % 2 else '0'}151-{n:07}" for n in range(N)
@@ -210,6 +212,11 @@ def test_what_texts_look_like_is_said(name, others):
     assert words[0].startswith(like)
     assert rows == [N, *[5] * bool(others)]
     assert not others or "coerce" in words[1]
+    if name.startswith("times"):  # what is named reads them
+        pd.to_timedelta([text + ":00" * (len(text) == 5) for text in TEXTS[name]])
+    words = TableSchema({}).check(pd.DataFrame({"x": TEXTS[name] * 3}))["finding"]
+    asked = words.str.contains("privacy_unit").any()
+    assert asked != name.startswith(("dates", "times"))
 
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if name[0] in "dn"])

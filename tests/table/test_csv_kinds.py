@@ -179,10 +179,14 @@ def test_a_schema_may_say_what_stands_for_missing(mark):
 
 @pytest.mark.parametrize(
     ("cells", "hint"),
-    [(["a", "b"], ""), (["01/02/2020", "03/04/2021"], "--date-format")],
+    [
+        (["a", "b"], ""),
+        (["01/02/2020", "03/04/2021"], "--date-format"),
+        ([f"{n % 24}:{n:02}" for n in range(60)], 'appending ":00"'),
+    ],
 )
 def test_what_can_be_read_in_two_ways_is_asked(cells, hint):
-    schema, _, hints = found_kinds(write(cells * 20))
+    schema, _, hints = found_kinds(write(cells * 20), ask=True)
     assert schema.kinds["x"].tag == "categorical"
     assert hint in hints.get("x", "")
 
