@@ -136,9 +136,11 @@ def test_every_release_is_in_the_ledger_and_in_the_report():
 
 
 @short
-@pytest.mark.parametrize("field", [None, "noise_std", "mu", "beside", "all"])
-def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(field):
-    """So does a release under a name of its own whose answer is not there."""
+@pytest.mark.parametrize("field", [None, "noise_std", "mu", "beside", "all", "values"])
+def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(
+    field, monkeypatch
+):
+    """So do a release whose answer is not there, and values that nobody drew."""
 
     class Forgetful(AIMSynthesizer):
         def _fit(self, *given):
@@ -151,6 +153,8 @@ def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(field
             if field == "all":
                 del self.measurements_
                 return model
+            if field == "values":
+                return model
             if field is not None:
                 answers.append(replace(last, **{field: 0.1 * getattr(last, field)}))
             self.measurements_ = Measurements(
@@ -158,6 +162,9 @@ def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(field
             )
             return model
 
+    if field == "values":
+        invented = lambda self, *_: np.zeros(self.shape, dtype=self.dtype)  # noqa: E731
+        monkeypatch.setattr(extension.Pairs, "release", invented)
     with pytest.raises(ReservationError, match="each answer once"):
         Forgetful(3.0, schema=SCHEMA, n_rounds=1).fit(table(0))
 

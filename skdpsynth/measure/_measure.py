@@ -245,7 +245,8 @@ def choose_worst(
     has an equal part of the mu of its `choice`.
 
     Sensitivity: the distances of all P pairs are released. A row changes one cell of
-    each table by 1, and so its distance to whole numbers by at most 1: ``sqrt(P)``.
+    each table by 1, and so its distance to whole numbers by at most 1: ``sqrt(P)``, if
+    these follow from releases alone.
     """
     plan = plans[place]
     begun = known.has_pairs.any()

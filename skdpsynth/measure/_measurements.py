@@ -420,10 +420,10 @@ class Measurements:
             own[:2] == line[:2] and np.allclose(own[2:], line[2:], rtol=1e-9)
             for own, line in zip(ours, charged, strict=True)
         )
-        if not same:
+        if not same or any(line.used != line.releases for line in lines):
             raise ReservationError(
                 "The measurements of a fit are not what its ledger charges. Expected"
-                " each answer once; set `measurements_` to all that were released, and"
+                " each answer once; set `measurements_` to all that were drawn, and"
                 " reserve what is no answer with answer=False."
             )
 
