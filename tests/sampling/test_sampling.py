@@ -219,7 +219,6 @@ def make_table(n_rows=1200):
             "ill": (age > 60) ^ (city == "a"),
             "key": [f"k{i}" for i in range(n_rows)],
             "code": rng.integers(0, 5, n_rows),
-            "ward": np.where(age % 4, "u", None),
             "wait": pd.to_timedelta(rng.integers(0, 90, n_rows), "s"),
         }
     )
@@ -236,7 +235,6 @@ CLINIC = TableSchema(
         "seen": Datetime("2020-01-01T00:00+01:00", "2020-12-31T00:00+01:00"),
         "key": Identifier(),
         "code": Categorical([0, 1, 2, 3, 4]),
-        "ward": Categorical(["u"], nullable=True),
         "wait": Continuous("0s", "90s"),
     },
     target="ill",
@@ -270,7 +268,6 @@ CONDITIONS = {
     ),
     "open end": ({"dose": (5.0, None)}, lambda t: t["dose"] >= 5),
     "missing": ({"dose": None}, lambda t: t["dose"].isna()),
-    "missing text": ({"ward": None}, lambda t: t["ward"].isna()),
     "exact zero": ({"debt": 0}, lambda t: t["debt"] == 0),
     "beside zero": ({"debt": (-30, -1e-6)}, lambda t: t["debt"].between(-30, 0)),
     "decimals": ({"price": (1.25, 1.75)}, lambda t: t["price"].between(1.25, 1.75)),
