@@ -28,7 +28,6 @@ from skdpsynth.schema import (
     Ordered,
 )
 from skdpsynth.table.csv_files import CsvFile, CsvForm
-from skdpsynth.utils.containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
 FIT = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--infer-dtypes"]
@@ -134,7 +133,7 @@ def test_a_schema_is_made_filled_and_checked(capsys):
 def test_a_plan_is_the_one_of_python(capsys):
     """From dtypes, from a schema, and with labels as they are typed."""
     words = ["adult.parquet", "--target", "income"]
-    dtypes = from_arrow(pq.read_table("adult.parquet")).dtypes
+    dtypes = pd.read_parquet("adult.parquet").dtypes
     cases = [(words, {"target": "income"}, {"dtypes": dtypes}, ("<=50K", ">50K"))]
     columns = {"u": Continuous(0, 1), "y": Categorical([1.5, 2]), "t": Boolean()}
     for target, labels in [("y", (1.5, 2)), ("t", (False, True)), ("z", (-1, 7))]:

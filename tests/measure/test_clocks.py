@@ -149,7 +149,9 @@ def test_times_of_day_as_texts_are_named_with_a_remedy(form):
     """That works: some are found as categories, and most are not."""
     times = visits("s", 0.0).dt.round("min").dt.strftime(form).copy()
     times[: N // 5] = pd.Timestamp("2024-01-01 07:30").strftime(form)
-    words = "texts in 'at' .*, so that .* pd.to_timedelta, after appending \":00\""
+    words = (
+        "texts in 'at' .*, so that .* pd.to_timedelta\\(.*\\), after appending \":00\""
+    )
     synth = IndependentSynthesizer(1.0, random_state=0)
     with insecure_randomness(0), pytest.warns(DegradedResultWarning, match=words):
         synth.fit(times.to_frame("at"))
