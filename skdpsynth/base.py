@@ -45,6 +45,7 @@ from skdpsynth.privacy import (
     PrivacyReport,
     claim,
     cost_of_failure,
+    scope_words,
 )
 from skdpsynth.sampling import Sampler
 from skdpsynth.schema import NOTHING_STATED, TableSchema
@@ -240,7 +241,12 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             left = self._left(accountant, metadata.classes.scopes[0])
             self._plans = plans = self._allocate(Outline.of(metadata), left)
             for plan in plans:
-                _LOG.info("Plan: %s", plan)
+                _LOG.info(
+                    "Plan of %s: about %g rows, %d bins, %d tables of 2 columns, "
+                    "%d steps, %d teachers",
+                    *(scope_words(plan.label), plan.n_rows, plan.n_bins),
+                    *(plan.n_tables, plan.n_iter, plan.n_teachers),
+                )
             model = self._fit(rows, metadata, plans, accountant, seed)
             accountant.close()
             report = replace(accountant.report(), declared=declared_metadata(schema))
