@@ -222,6 +222,10 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             words = " ".join(map(": ".join, weak.items()))
             warnings.warn(words, DegradedResultWarning, stacklevel=3)
         seed = public_seed(self.random_state)
+        discovery = Discovery(layout, schema, domains)
+        # What an algorithm may not ask for is refused before anything is charged.
+        columns = [*discovery.declared.values()]
+        self._allocate(Outline((None,), (1.0,), columns, layout.measured), math.inf)
         accountant = self._accountant(layout, schema, self.epsilon, self.budget)
         _LOG.info(
             "Fit of %s to %d columns, target %r, within epsilon %s and delta %s",
@@ -234,7 +238,6 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         try:
             self._forget()  # the earlier fit
             limited = limit_rows(table, schema)
-            discovery = Discovery(layout, schema, domains)
             metadata, rows = discovery.run(limited.rows, accountant, limited.sizes)
             accountant.limit_scopes(metadata.classes.scopes)
             # Discovery left the same to every class.
@@ -259,10 +262,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
                 _LOG.info(note)
             report = replace(report, notes=(*report.notes, *notes))
             complete = metadata.schema(schema)
-            measured = getattr(self, "measurements_", None)
-            Measurements._check_charged(measured, accountant)
-            if isinstance(measured, Measurements):
-                measured._with_claim(complete, report)
+            measured = getattr(self, "measurements_", Measurements(metadata))
+            measured.conclude(accountant, complete, report)
         except BaseException as error:
             self._forget()
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))

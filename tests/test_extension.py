@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth import MarginalSynthesizer, Measurements, combine_measurements, extension
+from skdpsynth import (
+    MarginalSynthesizer,
+    Measurements,
+    PrivacyBudget,
+    combine_measurements,
+    extension,
+)
 from skdpsynth.audit import audit_ledger
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy.testing import insecure_randomness
@@ -198,6 +204,25 @@ def test_measurements_make_the_same_generator_and_are_combined(own, tmp_path):
     assert len(MarginalSynthesizer.from_measurements(both).sample(5)) == 5
     with pytest.raises(ValueError, match="design=first"):
         combine_measurements([read, elsewhere])
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        *({"votes": 0.1}, {"pairs": -0.1}, {"pairs": np.nan}, {"pairs": True}),
+        {"choice": 0.5, "pairs": 0.5},
+    ],
+)
+def test_shares_of_an_algorithm_are_checked_before_the_charge(shares):
+    class Greedy(AIMSynthesizer):
+        def _allocate(self, table, mu):
+            return extension.allocate(table, mu, shares=shares, n_tables=1)
+
+    budget = PrivacyBudget(3.0, 1e-5)
+    expected = r"shares must be of .* less than 1.* Got \{.*\}; leave out"
+    with pytest.raises(ValueError, match=expected):
+        Greedy(3.0, schema=SCHEMA, budget=budget).fit(table(0))
+    assert budget.spent == (0.0, 0.0)
 
 
 def test_rounds_are_a_number():

@@ -36,7 +36,7 @@ from skdpsynth.measure._shares import (
 )
 from skdpsynth.privacy import UNLABELLED, grid_noise_std, read_plain, to_plain
 from skdpsynth.schema import encode_value
-from skdpsynth.table import ColumnDomain, Metadata, is_continuous
+from skdpsynth.table import ColumnDomain, Metadata, is_continuous, is_number
 from skdpsynth.utils import require
 
 # What is measured of a table beside its marginals: tables of pairs (and of triples,
@@ -449,13 +449,26 @@ def allocate(
     An algorithm may have `shares` of its own, as ``{"choice": 0.1, "pairs": 0.7}``,
     each of what is left, for `n_tables` tables of pairs in a class that affords some.
     Marginals have the rest, and in other classes all.
+
+    Raises
+    ------
+    ValueError
+        If these shares are of other releases, or no such numbers.
     """
     kinds: tuple[Kind, ...] = ()
     left = mu
     if loop is not None and mu < math.inf:
         left = mu * math.sqrt(1.0 - loop.share)
     if shares is not None:
-        order = 2
+        parts, order = shares.values(), 2
+        numbers = all(is_number(part) and part >= 0 for part in parts)
+        names = {*shares} <= {"choice", "pairs", "moments"}
+        if not (names and numbers and sum(parts) < 1):
+            raise ValueError(
+                "shares must be of choice, pairs or moments, each a finite number >= 0,"
+                " and together less than 1, since marginals have the rest. Got"
+                f" {dict(shares)!r}; leave out other names, or take smaller shares."
+            )
     elif loop is None or loop.share < 1.0:
         # A number of steps is taken at its word; else they cost no class its tables.
         least = left if loop is not None and loop.stated else mu

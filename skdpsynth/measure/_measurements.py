@@ -405,13 +405,31 @@ class Measurements:
             )
         return self._claim
 
-    @staticmethod
-    def _check_charged(measured: object, accountant: PrivacyAccountant) -> None:
-        """Refuse a fit unless its ledger charges these answers and no others."""
-        answers = measured if isinstance(measured, Measurements) else ()
+    def conclude(
+        self,
+        accountant: PrivacyAccountant,
+        schema: TableSchema,
+        report: PrivacyReport,
+    ) -> None:
+        """Check that a ledger charges these answers and no others, and add its claim.
+
+        Parameters
+        ----------
+        accountant : PrivacyAccountant
+            The ledger of the fit.
+        schema : TableSchema
+            What was declared and measured of the table.
+        report : PrivacyReport
+            The claim.
+
+        Raises
+        ------
+        ReservationError
+            If the ledger charges something else.
+        """
         ours = sorted(
             (o.query.name, scope_words(scope), mu, std / o.query.unit)
-            for o in answers
+            for o in self
             for scope, mu, std in zip(o.scopes, o.mu, o.noise_std, strict=True)
         )
         lines = accountant.answers
@@ -426,6 +444,7 @@ class Measurements:
                 " each answer once; set `measurements_` to all that were drawn, and"
                 " reserve what is no answer with answer=False."
             )
+        self._with_claim(schema, report)
 
     def _with_claim(self, schema: TableSchema, report: PrivacyReport) -> Self:
         """Add a claim that is not checked against the answers."""
@@ -446,28 +465,28 @@ class Measurements:
         """Return the answers to some kinds of queries."""
         return [answer for answer in self if answer.query.kind in kinds]
 
-    def _by_class(self, kind: str) -> list[list[Measurement]]:
-        """Return the answers to a kind of query by class, but for those of several."""
-        every = self._of_kind(kind)
-        return [
-            [answer.of(scope) for answer in every if scope in answer.scopes]
-            for scope in self.metadata.classes.scopes
-        ]
+    def of(self, kind: str, position: int) -> list[Measurement]:
+        """Return the answers of one class; for synthesizers.
+
+        Parameters
+        ----------
+        kind : str
+            That of the queries: "marginals", "pairs", "triples" or "moments".
+        position : int
+            Of the class.
+
+        Returns
+        -------
+        list of Measurement
+            None, or some.
+        """
+        scope = self.metadata.classes.scopes[position]
+        return [own.of(scope) for own in self._of_kind(kind) if scope in own.scopes]
 
     @property
     def rounds(self) -> list[list[Measurement]]:
-        """The tables of one column of each class."""
-        return self._by_class("marginals")
-
-    @property
-    def triples(self) -> list[list[Measurement]]:
-        """Tables of three columns of each class, none or once; their groups differ."""
-        return self._by_class("triples")
-
-    @property
-    def moments(self) -> list[list[Measurement]]:
-        """Noisy covariances of normal scores of each class, none or once."""
-        return self._by_class("moments")
+        """The tables of one column of each class, whose bins differ."""
+        return [self.of("marginals", c) for c in range(len(self.metadata.classes))]
 
     @property
     def opened_cells(self) -> dict[int, Floats]:
@@ -521,7 +540,8 @@ class Measurements:
     @cached_property
     def has_pairs(self) -> Bools:
         """Which classes have tables of two columns of their own."""
-        return np.array([*map(bool, self._by_class("pairs"))])
+        scopes = {scope for pairs in self._of_kind("pairs") for scope in pairs.scopes}
+        return np.array([scope in scopes for scope in self.metadata.classes.scopes])
 
     @property
     def joined(self) -> Bools:

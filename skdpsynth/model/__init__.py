@@ -25,9 +25,9 @@ from skdpsynth.model._fit import (
     Arrays as Arrays,
     Components as Components,
     Heads as Heads,
-    MixtureFit as MixtureFit,
     ReleasedClass as ReleasedClass,
     fit_mixture as fit_mixture,
+    make_generator as make_generator,
     slopes_of_loss as slopes_of_loss,
 )
 from skdpsynth.model._mixture import (

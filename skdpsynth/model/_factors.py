@@ -33,16 +33,17 @@ LEAST_FACTORS = 4  # of a generator, where training starts
 
 def fit_factors(measured: Measurements) -> Floats:
     """Find loadings (n_classes, n_columns, n_factors), 0 where nothing was measured."""
-    scores, answers, factors = measured.model, measured.moments, {}
-    for c, answer in ((c, own) for c, each in enumerate(answers) for own in each):
-        (values,), (std,) = answer.values, answer.noise_std.tolist()
-        _, *own = scores.score_moments(c)
-        factors[c] = factors_above_noise(values, std, *own)
-    most = max([LEAST_FACTORS, *(of_class.shape[1] for of_class in factors.values())])
-    loadings = np.zeros((len(answers), len(scores.metadata.columns), most))
-    for c, of_class in factors.items():
-        loadings[c, :, : of_class.shape[1]] = of_class
-    return loadings
+    model, most = measured.model, LEAST_FACTORS
+    n_classes, n_columns = len(model.marginals), len(measured.metadata.domains)
+    loadings = np.zeros((n_classes, n_columns, _MOST_FACTORS))
+    for c, of_class in enumerate(loadings):
+        for answer in measured.of("moments", c):
+            (values,), (std,) = answer.values, answer.noise_std.tolist()
+            _, *moments = model.score_moments(c)
+            factors = factors_above_noise(values, std, *moments)
+            of_class[:, : factors.shape[1]] = factors
+            most = max(most, factors.shape[1])
+    return loadings[:, :, :most].copy()
 
 
 def factors_above_noise(

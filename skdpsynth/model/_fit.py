@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -366,19 +366,34 @@ def draw_from_tree(
 
 
 class Components(NamedTuple):
-    """The components of one class, with the parameters that `Heads` reads."""
+    """The components of all classes, or of one, with the parameters of `heads`."""
 
-    log_weights: NDArray[np.float32]  # (n_components,), up to a constant
+    # (n_classes, n_components), each up to a constant: -inf where a class leaves one
+    # out, all of them if it has no mixture of its own. Of one class (n_components,).
+    log_weights: NDArray[np.float32]
     parameters: NDArray[np.float32]  # (n_components, n_parameters)
     home: NDArray[np.float32]  # (n_components, D), log shares that they start from
-    n_classes: int  # that were fitted together
+    heads: Heads
+    n_together: int  # classes that were fitted together
 
-    def mixture(self, heads: Heads, ranks: Floats) -> Mixture:
-        """Return the generator of the class."""
-        logs, arrays = self.log_weights.astype(np.float64), heads.arrays
+    def of(self, position: int) -> Components:
+        """Return those of one class."""
+        logs = self.log_weights[position]
+        kept = np.isfinite(logs)
+        parts = logs[kept], self.parameters[kept], self.home[kept]
+        return Components(*parts, self.heads, self.n_together)
+
+    def mixture(self, ranks: Floats) -> Mixture:
+        """Return the generator of one class."""
+        logs, arrays = self.log_weights.astype(np.float64), self.heads.arrays
         weights = np.exp(logs - logs.max())
-        probabilities = heads(arrays.take(self.parameters), arrays.take(self.home))
+        probabilities = self.heads(*map(arrays.take, (self.parameters, self.home)))
         return Mixture(weights / weights.sum(), arrays.give(probabilities), ranks)
+
+    def mixtures(self, ranks: Floats) -> list[Mixture | None]:
+        """Return the generators of classes, (n_classes, 2, D); None if without."""
+        known = enumerate(np.isfinite(self.log_weights).max(axis=1).tolist())
+        return [self.of(c).mixture(ranks[c]) if has else None for c, has in known]
 
 
 class AdamSteps:
@@ -444,7 +459,7 @@ def _let_others_limit() -> None:
 
 def fit_components(
     released: Sequence[ReleasedClass], prior: Floats, heads: Heads, *, seed: int
-) -> list[Components]:
+) -> Components:
     """Fit one set of components for all classes, whose shares are `prior`.
 
     Minimises the loss of `slopes_of_loss` by Adam; components start from the marginals
@@ -485,14 +500,11 @@ def fit_components(
                 start = parameters, log_weights, home, n_classes, n % 2
                 slopes = slopes_of_loss(released, heads, *start, triples=triples)
                 step(slopes, longest * (1.0 - falling * n / length))
-    every_parameter, every_home = give(parameters), give(home)
-    components = []
-    for logs in give(log_weights):
-        odds = np.exp(logs - logs.max())
-        kept = odds >= LEAST_SHARE * odds.sum()
-        of_class = logs[kept], every_parameter[kept], every_home[kept]
-        components.append(Components(*of_class, n_classes))
-    return components
+    logs = give(log_weights)
+    odds = np.exp(logs - logs.max(axis=1, keepdims=True))
+    kept = odds >= LEAST_SHARE * odds.sum(axis=1, keepdims=True)
+    shared = give(parameters), give(home), heads, n_classes
+    return Components(np.where(kept, logs, np.float32(-np.inf)), *shared)
 
 
 # Part of the doubt that other shares of the classes leave at most, to be taken. Labels
@@ -530,40 +542,33 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
     return (fitted, less) if less < _BETTER * usual else (prior, usual)
 
 
-@dataclass(frozen=True)
-class MixtureFit:
-    """What was fitted of the classes that have tables, by position of the class."""
-
-    mixtures: dict[int, Mixture]
-    components: dict[int, Components]  # that the mixtures are made of
-    heads: Heads  # the form of the components
-
-    def generator(self, measured: Measurements) -> MixtureGenerator:
-        """Make the generator of all classes; those without a mixture borrow one."""
-        model, bins = measured.model.labelled, measured.bins
-        classes = model.metadata.classes
-        known = np.isin(np.arange(len(classes)), [*self.mixtures])
-        relations, within, of_cells = measured.relations, [], []
-        if relations.measured and (finer := relations.finer) is not None:
-            of_cells = [finer.bins.ranks(of_class) for of_class in model.marginals]
-            within = finer.within
-        followers = Followers(relations.each, relations.std, within, of_cells)
-        mixtures = []
-        for c, lender in enumerate(lenders(known, classes.planned).tolist()):
-            mixture = self.mixtures[lender]
-            if c != lender:
-                independent = Mixture.independent(measured.shares[c], measured.ranks[c])
-                categories = [column.rest >= 0 for column in bins.columns]
-                given = bins.starts, categories, followers.with_cells
-                mixture = mixture.lent(independent, *given)
-            mixtures.append(mixture)
-        followers.compare(mixtures, classes.prior, bins.starts)
-        return MixtureGenerator(mixtures, bins.starts, followers)
+def make_generator(
+    known: Sequence[Mixture | None], measured: Measurements
+) -> MixtureGenerator:
+    """Make the generator of all classes; those without a mixture borrow one."""
+    model, bins = measured.model.labelled, measured.bins
+    classes = model.metadata.classes
+    relations, within, of_cells = measured.relations, [], []
+    if relations.measured and (finer := relations.finer) is not None:
+        of_cells = [finer.bins.ranks(of_class) for of_class in model.marginals]
+        within = finer.within
+    followers = Followers(relations.each, relations.std, within, of_cells)
+    mixtures, some = [], np.array([mixture is not None for mixture in known])
+    for c, lender in enumerate(lenders(some, classes.planned).tolist()):
+        mixture: Any = known[lender]
+        if c != lender:
+            independent = Mixture.independent(measured.shares[c], measured.ranks[c])
+            categories = [column.rest >= 0 for column in bins.columns]
+            given = bins.starts, categories, followers.with_cells
+            mixture = mixture.lent(independent, *given)
+        mixtures.append(mixture)
+    followers.compare(mixtures, classes.prior, bins.starts)
+    return MixtureGenerator(mixtures, bins.starts, followers)
 
 
 def fit_mixture(
     measured: Measurements, *, seed: int, arrays: Arrays = NUMPY
-) -> MixtureFit:
+) -> Components:
     """Fit a mixture to tables of one, two and three columns; see `fit_components`.
 
     Rows without a label, the last class if they were measured, are fitted as a mixture
@@ -575,7 +580,7 @@ def fit_mixture(
     bins, classes = measured.bins, measured.model.metadata.classes
     counts, prior = classes.counts, classes.labelled.prior
     shares, stds, has_pairs = measured.shares, measured.planned_stds, measured.has_pairs
-    n_classes, pairs, triples = len(prior), measured.pairs, measured.triples
+    n_classes, pairs = len(prior), measured.pairs
     joint = len(counts) > n_classes
     # On Thyroid with 10 % of the labels (validation, 23 seeds) the AUROC of two
     # classifiers was 0.83 where noise did not count, 0.85 from LIKELY, 0.87 from twice.
@@ -585,7 +590,7 @@ def fit_mixture(
     groups = [[c] for c in positions] + [rest] * bool(rest)
 
     def of_class(c: int) -> tuple[Any, ...]:
-        return shares[c], stds[c], pairs[c], triples[c]
+        return shares[c], stds[c], pairs[c], measured.of("triples", c)
 
     def of_groups(values: Floats) -> Floats:
         return np.array([values[group].sum() for group in groups])
@@ -613,9 +618,7 @@ def fit_mixture(
     scores = bins.normal_scores(prior @ shares[:n_classes])
     heads = Heads(bins.starts, scores, arrays)
     fitted = fit_components(released, of_groups(prior), heads, seed=seed)
+    log_weights = np.full((n_classes, len(fitted.home)), -np.inf, dtype=np.float32)
     # Of the classes that were fitted as one, none takes its components.
-    components = dict(zip(positions, fitted, strict=False))
-    mixtures = {
-        c: parts.mixture(heads, measured.ranks[c]) for c, parts in components.items()
-    }
-    return MixtureFit(mixtures, components, heads)
+    log_weights[positions] = fitted.log_weights[: len(positions)]
+    return fitted._replace(log_weights=log_weights)

@@ -17,6 +17,7 @@ from skdpsynth.model import (
     MixtureGenerator,
     fit_factors,
     fit_mixture,
+    make_generator,
 )
 from skdpsynth.sampling import DrawRanks, drawn_within
 from skdpsynth.utils.arrays import Floats, Ints
@@ -40,8 +41,9 @@ class GeneratedSynthesizer(BaseSynthesizer):
         """
         model = measured.model.labelled
         if measured.has_pairs.any():
-            fit = fit_mixture(measured, seed=seed, arrays=arrays)
-            self.generator_ = fit.generator(measured)
+            components = fit_mixture(measured, seed=seed, arrays=arrays)
+            mixtures = components.mixtures(measured.ranks)
+            self.generator_ = make_generator(mixtures, measured)
         else:
             planned = model.metadata.classes.planned
             self.generator_ = FactorGenerator.lent(fit_factors(measured), planned)

@@ -17,14 +17,15 @@ from skdpsynth.measure import Measurements, TableModel, even_bins
 from skdpsynth.model import (
     LEAST_FACTORS,
     NUMPY,
+    Components,
     FactorGenerator,
     Heads,
     Mixture,
-    MixtureFit,
     MixtureGenerator,
     ReleasedClass,
     fit_factors,
     fit_mixture,
+    make_generator,
 )
 from skdpsynth.table import Metadata, PrivateRows
 from skdpsynth.training import (
@@ -65,13 +66,14 @@ def fit_initial(
         return InitialFactors(measured.model, loadings, weak)
     tensors, starts = on_device(device), measured.bins.starts
     arrays = NUMPY if device.type == "cpu" else tensors  # where it is as fast as torch
-    fit = fit_mixture(measured, seed=seed, arrays=arrays)
+    fitted = fit_mixture(measured, seed=seed, arrays=arrays)
+    mixtures: list[Any] = fitted.mixtures(measured.ranks)
     scores = {
-        c: BinScores.fit(fit.mixtures[c], starts, measured.pairs[c].pairs, most)
+        c: BinScores.fit(mixtures[c], starts, measured.pairs[c].pairs, most)
         for c, most in trained.items()
     }
-    model, heads = measured.model.labelled, Heads(starts, fit.heads.scores, tensors)
-    return InitialMixture(model, measured, fit, heads, scores)
+    fitted = fitted._replace(heads=Heads(starts, fitted.heads.scores, tensors))
+    return InitialMixture(measured.model.labelled, measured, fitted, mixtures, scores)
 
 
 @dataclass
@@ -108,8 +110,8 @@ class InitialMixture:
 
     model: TableModel
     measured: Measurements
-    fit: MixtureFit
-    heads: Heads  # of `fit`, as tensors of the device
+    components: Components  # whose heads hold tensors of the device
+    mixtures: list[Mixture | None]  # of the classes that have tables
     scores: dict[int, BinScores]  # of the classes that will be trained
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
@@ -124,12 +126,11 @@ class InitialMixture:
             measured.shares[position],
             measured.planned_stds[position],
             measured.corrected[position],
-            measured.triples[position],
-            arrays=self.heads.arrays,
+            measured.of("triples", position),
+            arrays=self.components.heads.arrays,
         )
         return MixtureTrainer(
-            self.fit.components[position],
-            self.heads,
+            self.components.of(position),
             measured.ranks[position],
             self.scores[position],
             released,
@@ -138,11 +139,11 @@ class InitialMixture:
 
     def keep(self, position: int, result: Mixture) -> None:
         """Take back the mixture of a class."""
-        self.fit.mixtures[position] = result
+        self.mixtures[position] = result
 
     def generator(self) -> MixtureGenerator:
         """Return the generator of all classes."""
-        return self.fit.generator(self.measured)
+        return make_generator(self.mixtures, self.measured)
 
 
 class InitialNetwork:

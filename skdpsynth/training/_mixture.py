@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from skdpsynth.measure import RARE
-from skdpsynth.model import Components, Heads, Mixture, ReleasedClass, slopes_of_loss
+from skdpsynth.model import Components, Mixture, ReleasedClass, slopes_of_loss
 from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Score, Trainer, products
 from skdpsynth.utils.arrays import Floats, Ints
 
@@ -133,14 +133,13 @@ class MixtureTrainer(Trainer):
     What was measured of the class, `released`, stays in the loss. Features are products
     of the scores of two columns. All of it is public. Generated rows are bins;
     gradients pass through them as if they were their expectation given the code
-    (straight through), and to the weights of the codes by the score function. `heads`
-    and `released` hold tensors of the device.
+    (straight through), and to the weights of the codes by the score function. The heads
+    of `components` and `released` hold tensors of the device.
     """
 
     def __init__(
         self,
         components: Components,
-        heads: Heads,
         ranks: Floats,
         scores: BinScores,
         released: ReleasedClass,
@@ -155,13 +154,13 @@ class MixtureTrainer(Trainer):
         self._columns = torch.arange(len(ends), device=self._device)
         self._of_scores = torch.from_numpy(scores.columns).to(self._device)
         self._places = torch.arange(len(scores.columns), device=self._device)
-        self._heads, self._ranks, self._released = heads, ranks, released
-        take = heads.arrays.take
+        self._start, self._ranks, self._released = components, ranks, released
+        self._heads, take = components.heads, components.heads.arrays.take
         self.parameters = {
             "log_weights": take(components.log_weights),
             "parameters": take(components.parameters),
         }
-        self._home, self._n_classes = take(components.home), components.n_classes
+        self._home = take(components.home)
         self._made: tuple[Tensor, Tensor, Tensor] | None = None
         self._adam = Adam()
         self.n_columns = len(ends)
@@ -234,16 +233,15 @@ class MixtureTrainer(Trainer):
 
     def present(self) -> Mixture:
         """Return the mixture as it is."""
-        give, home = self._heads.arrays.give, self._home
-        log_weights, parameters = map(give, self.parameters.values())
-        own = Components(log_weights, parameters, give(home), self._n_classes)
-        return own.mixture(self._heads, self._ranks)
+        give = self._heads.arrays.give
+        parts: Any = {name: give(part) for name, part in self.parameters.items()}
+        return self._start._replace(**parts).mixture(self._ranks)
 
     def _hold(self) -> None:
         """Take one step towards the released tables."""
         rate = _HELD_RATE * (1.0 - self._step / self._n_steps)
         log_weights, parameters = self.parameters.values()
-        start = parameters, log_weights[None], self._home, self._n_classes
+        start = parameters, log_weights[None], self._home, self._start.n_together
         slopes = slopes_of_loss([self._released], self._heads, *start)
         step = self._adam(-torch.cat([part.flatten() for part in reversed(slopes)]))
         self._set(self._flat() + rate * step)

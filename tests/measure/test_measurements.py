@@ -75,8 +75,8 @@ def measured(epsilon=math.inf):
     ]
     accountant.limit_scopes(metadata.classes.scopes)
     found = measure(rows, metadata, plans, accountant)
-    Measurements._check_charged(found, accountant)
-    return found._with_claim(metadata.schema(SCHEMA), accountant.report())
+    found.conclude(accountant, metadata.schema(SCHEMA), accountant.report())
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def heads_of(scores=None, arrays=NUMPY):
 def fit(classes, prior=(1.0,), seed=0, scores=None, arrays=NUMPY):
     heads = heads_of(scores, arrays)
     found = fit_components(classes, np.array(prior), heads, seed=seed)
-    return [components.mixture(heads, np.zeros((2, 12))) for components in found]
+    return found.mixtures(np.zeros((len(prior), 2, 12)))
 
 
 def error(mixture, pairs):

@@ -57,7 +57,7 @@ def components_of(mixture):
     home = np.broadcast_to(np.log(joint_of(mixture)[1]), logs.shape)
     unit = heads(torch.eye(D), torch.zeros(D, D))
     unit = float((unit[0, 0] / unit[0, 1]).log())  # of a logit
-    return heads, Components(np.log(mixture.weights), (logs - home) / unit, home, 1)
+    return Components(np.log(mixture.weights), (logs - home) / unit, home, heads, 1)
 
 
 def scores_of(mixture):
@@ -67,10 +67,8 @@ def scores_of(mixture):
 
 def make_trainer(mixture=None, *, seed=0, n_steps=20):
     mixture = mixture or make_mixture()
-    heads, components = components_of(mixture)
     return MixtureTrainer(
-        components,
-        heads,
+        components_of(mixture),
         mixture.ranks,
         scores_of(mixture),
         make_released(mixture),
