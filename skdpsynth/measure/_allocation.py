@@ -29,6 +29,7 @@ from skdpsynth.measure._shares import (
     PAIRS_SHARE,
     QUARTER,
     ROWS_FROM,
+    SMALL_SHARE,
     TINY,
     TOGETHER_SHARES,
     TRIPLE_COLUMNS,
@@ -168,10 +169,23 @@ class Allocation:
         """Return the tables of pairs: a number of the algorithm, or the usual one."""
         return self.n_tables or planned_tables(n_columns, few=self.few_rows)
 
-    def mus_of_relations(self, n_columns: int) -> tuple[float, float]:
+    def mu_of(self, kind: str, n_answers: int = 1) -> float:
+        """Return what each of several answers to a kind of query has."""
+        spend: Spend = getattr(self, kind)
+        return spend.mu / math.sqrt(n_answers)
+
+    @property
+    def mu_after_choice(self) -> float:
+        """What tables are thought to have when they are chosen."""
+        return self.choice.mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
+
+    def mus_of_relations(self, n_columns: int) -> dict[str, float]:
         """Divide what relations have: for finer cells, and what third columns say."""
         third, mu = QUARTER if n_columns > 2 else 0.0, self.relations.mu
-        return mu * math.sqrt(1.0 - third), mu * math.sqrt(third)
+        return {
+            "cells": mu * math.sqrt(1.0 - third),
+            "ranks": mu * math.sqrt(third),
+        }
 
     def mu_of_triples(self, *, related: bool) -> float:
         """Return what tables of three have: also that of relations, if none are."""
@@ -612,7 +626,7 @@ def _completed(plans: Sequence[Allocation], table: Outline) -> list[Allocation]:
             norm = CLIP * n_columns / math.sqrt(2.0)
             more["moments"] = Spend(mu, norm / (mu * max(plan.n_rows, 1.0)))
         if mu := plan.relations.mu:  # of one, which has all of it for finer cells
-            of_cells, _ = plan.mus_of_relations(n_columns)
+            of_cells = plan.mus_of_relations(n_columns)["cells"]
             more["relations"] = Spend(mu, grid_noise_std(of_cells, 1.0))
         completed.append(replace(plan, **more))
     return completed
@@ -623,9 +637,11 @@ def with_unlabelled(
 ) -> list[Allocation]:
     """Add rows without a label, the one class of `table`, if they can afford pairs.
 
-    Some class has pairs. The `mu` is also for what several classes release together,
-    for which every row is charged. Tables are of `order` columns at most.
+    Some class has pairs. The `mu` is also for their number, and for what several
+    classes release together, for which every row is charged. Tables are of `order`
+    columns at most.
     """
+    mu *= math.sqrt(1.0 - SMALL_SHARE)
     first, *others = [plan for plan in plans if plan.pairs.mu]
     if others:
         mu = _without(mu, first.choice.mu, first.together.mu, first.relations.mu)

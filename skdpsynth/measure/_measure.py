@@ -7,7 +7,7 @@ columns are too many for tables. Everything else follows from these: post-proces
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +33,6 @@ from skdpsynth.measure._query import (
     Triples,
 )
 from skdpsynth.measure._shares import (
-    BESIDE_SHARE,
     LEAST_NOISE,
     MOST_TABLES,
     N_CELLS,
@@ -74,19 +73,11 @@ def measure(
     if not pairs:
         return known
     if any(plan.pairs.mu for plan in plans):
-        known = _two_columns(known, plans, ask)
+        known = _two_columns(_with_bins(known, plans), plans, ask)
         known = _related_columns(known, plans, ask)
-    related = any(isinstance(answer.query, Cells) for answer in known)
-    for c, plan in enumerate(plans):
-        if plan.triples.mu:
-            groups = known.bins.groups(known.shares[c], plan.n_groups)
-            query: Query = Triples(known.bins, groups, plan.n_groups)
-            mu = plan.mu_of_triples(related=related)
-            known = known.and_more(ask.of_each(query, [mu], [c]))
-        if plan.moments.mu:
-            query = Moments.of(known.model, c, float(known.sizes[c]))
-            known = known.and_more(ask.of_each(query, [plan.moments.mu], [c]))
-    return known
+    of_classes = _queries_of_classes(known, plans)
+    more = [ask.of_each(query, [mu], [c]) for c, query, mu in of_classes]
+    return known.and_more(*more)
 
 
 def add_unlabelled(
@@ -120,7 +111,6 @@ def add_unlabelled(
     # They are in one place, in which they are counted.
     places = rows.parts_of_class(-1).map(place_labels, None, ())
     (n_rows,) = noisy_counts(places, 1, of_size).tolist()
-    mu *= math.sqrt(1.0 - SMALL_SHARE)
     classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), of_size.noise_std)
     known = replace(metadata, classes=classes)
     table = Outline([UNLABELLED], [float(classes.planned[-1])], metadata.domains)
@@ -128,39 +118,33 @@ def add_unlabelled(
     return (metadata if more is plans else known), more
 
 
-def _choose_bins(
-    known: Measurements, plans: Sequence[Allocation]
-) -> tuple[TableBins, list[Floats]]:
+def _with_bins(known: Measurements, plans: Sequence[Allocation]) -> Measurements:
     """Choose the bins of all columns in tables of two, from tables of one.
 
-    The `plans` of the classes say how many are above the noise. Returned too, for each
-    class, is the share of each of the D bins in its column, of shape (D,).
+    The `plans` of the classes say how many are above the noise.
     """
     metadata, prior = known.metadata, known.metadata.classes.prior
     n_bins = table_bins(plans, Outline.of(metadata))
     # Rare codes of one value of a column that they decide are in one bin.
     rules, columns = metadata.rules, enumerate(metadata.columns)
     alike = {j: rules.alike(column.name) for j, column in columns}
-    bins, marginals = choose_bins(
-        metadata.domains, known.estimates, prior, n_bins, alike
-    )
-    return bins, [bins.shares(bins.ranks(of_class)) for of_class in marginals]
+    bins, _ = choose_bins(metadata.domains, known.estimates, prior, n_bins, alike)
+    return known.and_more(bins=bins)
 
 
 def _two_columns(
     known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure tables of two columns: of several classes together, then of each."""
-    bins, shares = _choose_bins(known, plans)
     mus = np.array([plan.pairs.mu for plan in plans])
     joined = ask.classes.joined(mus > 0)
     positions = np.flatnonzero(joined).tolist()
-    query = _choose_pairs(known, plans, ask, bins, shares, positions)
+    query = _choose_pairs(known, plans, ask, positions)
     together = plans[positions[0]].together.mu
     answers = [ask.of_all(query, together, positions)] if together else []
     answers.append(ask.of_each(query, mus[joined].tolist(), positions))
     for c in np.flatnonzero(~joined & (mus > 0)).tolist():  # rows without a label
-        query = _choose_pairs(known, plans, ask, bins, shares, [c])
+        query = _choose_pairs(known, plans, ask, [c])
         answers.append(ask.of_each(query, [plans[c].pairs.mu], [c]))
     return known.and_more(*answers)
 
@@ -169,27 +153,23 @@ def _choose_pairs(
     known: Measurements,
     plans: Sequence[Allocation],
     ask: Ask,
-    bins: TableBins,
-    shares: Sequence[Floats],
     positions: Sequence[int],
 ) -> Pairs:
     """Choose the pairs of columns to measure; all, if the plan has no `choice`.
 
     Of a wide table, or of few rows, those of a target that is a number, and those that
     differ most from what independent columns would have, beyond the noise that their
-    tables would get, on which nine times the squared mu is spent. `bins`, and their
-    `shares` of each class, were released before.
+    tables would get. Bins, and their shares in each class, were released before.
     """
     plan, target = plans[positions[0]], known.metadata.measured
-    pairs = _all_pairs(bins)
+    (bins, shares), pairs = (known.bins, known.shares), _all_pairs(known.bins)
     if not (mu := plan.choice.mu):
         return Pairs(bins, pairs)
     counts = ask.classes.counts
     expected = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
     distances = _distances(ask, bins, expected, mu, positions)
     # Of a count, in the L1 distance of a table.
-    of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
-    noise_std = math.sqrt(2.0 / math.pi) / of_tables
+    noise_std = math.sqrt(2.0 / math.pi) / plan.mu_after_choice
     if plan.few_rows:
         noise_std /= 2
         # The mean distance of independent columns is no dependence.
@@ -249,17 +229,31 @@ def choose_worst(
     these follow from releases alone.
     """
     plan = plans[place]
-    begun = known.has_pairs.any()
-    bins, shares = (known.bins, known.shares) if begun else _choose_bins(known, plans)
-    if expected is None:
-        expected = np.outer(shares[place], shares[place])
-    mu = plan.choice.mu / math.sqrt(plan.n_tables)
+    known = known if known.has_pairs.any() else _with_bins(known, plans)
+    bins, shares = known.bins, known.shares[place]
+    expected = np.outer(shares, shares) if expected is None else expected
+    mu = plan.mu_of("choice", plan.n_tables)
     distances = _distances(ask, bins, known.sizes[place] * expected, mu, [place])
     pairs, of_noise = _all_pairs(bins), math.sqrt(2.0 / math.pi) * plan.pairs.noise_std
     gains = distances - of_noise * np.array(bins.sizes)[pairs].prod(axis=1)
     if known.has_pairs[place]:
         gains[known.pairs.asked[place][tuple(pairs.T)]] = -math.inf
     return Pairs(bins, pairs[[gains.argmax()]])
+
+
+def _queries_of_classes(
+    known: Measurements, plans: Sequence[Allocation]
+) -> Iterator[tuple[int, Query, float]]:
+    """Choose what is asked of each class alone: triples, or second moments."""
+    related = any(isinstance(answer.query, Cells) for answer in known)
+    for c, plan in enumerate(plans):
+        if plan.triples.mu:
+            groups = known.bins.groups(known.shares[c], plan.n_groups)
+            mu = plan.mu_of_triples(related=related)
+            yield c, Triples(known.bins, groups, plan.n_groups), mu
+        if plan.moments.mu:
+            query = Moments.of(known.model, c, float(known.sizes[c]))
+            yield c, query, plan.moments.mu
 
 
 def _related_columns(
@@ -284,9 +278,9 @@ def _related_columns(
     if not strong:
         return known
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
-    of_cells, of_ranks = plans[joined[0]].mus_of_relations(len(domains))
+    mus = plans[joined[0]].mus_of_relations(len(domains))
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
-    known = known.and_more(ask.of_all(cells, of_cells, joined))
+    known = known.and_more(ask.of_all(cells, mus["cells"], joined))
     if len(domains) == 2:  # there is no third column
         return known
     # In a wide table only third columns that share most information with the child.
@@ -298,7 +292,7 @@ def _related_columns(
         sets += [(one.parent, one.child, j) for j in sorted(third)]
         groups += [one.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
-    return known.and_more(ask.of_all(ranks, of_ranks, joined))
+    return known.and_more(ask.of_all(ranks, mus["ranks"], joined))
 
 
 def _ask_design(
@@ -317,16 +311,11 @@ def _ask_design(
         alike = [o.scopes for o in design if o.query.kind == query.kind]
         mus = []
         for c, scope in zip(own or joined[:1], answer.scopes, strict=True):
-            plan = plans[c]
-            of_cells, of_ranks = plan.mus_of_relations(n_columns)
-            mu = {
-                "pairs": plan.pairs.mu if own else plan.together.mu,
-                "triples": plan.triples.mu,
-                "moments": plan.moments.mu,
-                "cells": of_cells,
-                "ranks": of_ranks,
-            }[query.kind]
-            mus.append(mu / math.sqrt(sum(scope in scopes for scopes in alike)))
+            n, kind = sum(scope in scopes for scopes in alike), query.kind
+            if kind in (shared := plans[c].mus_of_relations(n_columns)):
+                mus.append(shared[kind] / math.sqrt(n))
+            else:
+                mus.append(plans[c].mu_of(kind if own else "together", n))
         if own:
             answers.append(ask.of_each(query, mus, own))
         else:

@@ -124,6 +124,8 @@ class Measurements:
         Planned noise of the counts of tables of one column, in rows.
     cells : dict of int to ndarray
         Edges of the cells of each numeric column, which its marginals are made of.
+    bins : TableBins, optional
+        The bins of all columns in tables of two columns, where none was released yet.
 
     See Also
     --------
@@ -146,12 +148,15 @@ class Measurements:
         released: Iterable[Measurement] = (),
         planned_stds: Sequence[float] | Floats | None = None,
         cells: Mapping[int, Floats] | None = None,
+        bins: TableBins | None = None,
     ) -> None:
         self.metadata = metadata
         self._released = tuple(released)
         stds = np.zeros(len(metadata.classes)) if planned_stds is None else planned_stds
         self.planned_stds = np.array(stds, dtype=np.float64)
         self.cells = {} if cells is None else cells
+        of_pairs = (pairs.query.bins for pairs in self._of_kind("pairs"))
+        self.bins: Any = next(of_pairs, bins)  # if there are tables of two columns
         self._claim: tuple[TableSchema, PrivacyReport] | None = None
         self._check()
 
@@ -189,20 +194,24 @@ class Measurements:
         alone = not of_pairs or self.together is None
         require(alone or self.joined.sum() > 1, "classes")
 
-    def and_more(self, *more: Measurement) -> Measurements:
+    def and_more(
+        self, *more: Measurement, bins: TableBins | None = None
+    ) -> Measurements:
         """Return these and others; for synthesizers.
 
         Parameters
         ----------
         *more : Measurement
             Answers of the same fit, but no marginals.
+        bins : TableBins, optional
+            Those of tables of two columns, once they are chosen.
 
         Returns
         -------
         Measurements
             All of them.
         """
-        given = (*self, *more), self.planned_stds, self.cells
+        given = (*self, *more), self.planned_stds, self.cells, bins or self.bins
         together = Measurements(self.metadata, *given)
         together.__dict__["estimates"] = self.estimates
         return together
@@ -514,16 +523,11 @@ class Measurements:
         return estimate(domains, self.sizes, self.rounds, self.cells)
 
     @cached_property
-    def bins(self) -> TableBins:
-        """The bins of all columns, D of them, in tables of two columns."""
-        return next(pairs.query.bins for pairs in self._of_kind("pairs"))
-
-    @cached_property
     def model(self) -> TableModel:
         """The marginals of each class, with the categories of a bin side by side."""
         domains, prior = self.metadata.domains, self.metadata.classes.prior
         marginals = self.estimates
-        if self.has_pairs.any():
+        if self.bins is not None:
             marginals = in_order(domains, marginals, prior, self.bins)
         return TableModel(self.metadata, marginals)
 
