@@ -71,14 +71,14 @@ def model_card(
     depend on each other.
     """
     good, bad = _uses(plans if dependent else (), plans)
-    found = {name: _described(column) for name, column in schema.columns.items()}
+    described = {name: _described(column) for name, column in schema.columns.items()}
     if schema.privacy_unit is not None:
-        found[schema.privacy_unit] = "identifier", "made up; tells whom to protect"
+        described[schema.privacy_unit] = "identifier", "made up; tells whom to protect"
     for rule in schema.rules:
         if isinstance(rule, Computed):
-            found[rule.names[0]] = "computed", rule.words
+            described[rule.names[0]] = "computed", rule.words
     nothing = "category", "none was found"
-    columns = [(str(name), *found.get(name, nothing)) for name in names]
+    columns = [(str(name), *described.get(name, nothing)) for name in names]
     n_rows = f"The real table has about {classes.counts.sum():,.0f} rows"
     counts = zip(classes.scopes, classes.counts, strict=True)
     sizes = [f"{scope_words(scope)}: about {count:,.0f}" for scope, count in counts]

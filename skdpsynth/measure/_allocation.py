@@ -368,9 +368,9 @@ class Kind(NamedTuple):
     share: float = 1.0  # of the squared mu that the rows above leave
     worth: Callable[[_Class, float], float] | None = None  # of that; by default all
 
-    def share_of(self, own: _Class, mu: float) -> float:
+    def share_of(self, case: _Class, mu: float) -> float:
         """Return its share for a class that has so much left."""
-        return self.share * (1.0 if self.worth is None else self.worth(own, mu))
+        return self.share * (1.0 if self.worth is None else self.worth(case, mu))
 
 
 _MARGINALS = Kind("marginals")
@@ -490,16 +490,16 @@ def allocate(
         kinds = KINDS[form]
     plans = []
     for label, n_rows in zip(table.labels, table.n_rows, strict=True):
-        own = _Class.of(table, n_rows, mu, order)
+        case = _Class.of(table, n_rows, mu, order)
         if design is not None:
-            kinds, own = _kinds_of_design(design, label, own)
+            kinds, case = _kinds_of_design(design, label, case)
         elif shares is not None:
-            some = shares.items() if own.pairs(mu) else ()
+            some = shares.items() if case.pairs(mu) else ()
             kinds = (*(Kind(*item) for item in some), _MARGINALS)
-        plan = replace(_divided(label, own, kinds), designed=design is not None)
+        plan = replace(_divided(label, case, kinds), designed=design is not None)
         if loop is not None:
             rest = _divided(label, _Class.of(table, n_rows, left, order), kinds)
-            plan = _with_loop(plan, rest, own, loop)
+            plan = _with_loop(plan, rest, case, loop)
         if n_tables and plan.pairs.mu:
             n_pairs = math.comb(table.n_columns, 2)
             plan = replace(plan, n_tables=min(n_tables, n_pairs))
@@ -510,7 +510,7 @@ def allocate(
 
 
 def _kinds_of_design(
-    design: Measurements, label: Hashable, own: _Class
+    design: Measurements, label: Hashable, case: _Class
 ) -> tuple[tuple[Kind, ...], _Class]:
     """Return the rows of what was measured of a class of another table."""
     of_class = {o.query.kind: o.query for o in design if label in o.scopes}
@@ -519,28 +519,29 @@ def _kinds_of_design(
     asked |= {"relations" for kind in of_class.keys() | of_all if kind == "cells"}
     n_groups = getattr(of_class.get("triples"), "n_groups", 0)
     kinds = tuple(kind for kind in DESIGN_KINDS if kind.name in asked)
-    return kinds, replace(own, n_groups=n_groups, few=False)
+    return kinds, replace(case, n_groups=n_groups, few=False)
 
 
-def _divided(label: Hashable, own: _Class, kinds: Sequence[Kind]) -> Allocation:
+def _divided(label: Hashable, case: _Class, kinds: Sequence[Kind]) -> Allocation:
     """Divide the budget of a class: each kind has its share of what is left."""
-    mu = own.mu
+    mu = case.mu
     spends: dict[str, Any] = {}
     for kind in kinds:
-        if share := kind.share_of(own, mu):
+        if share := kind.share_of(case, mu):
             spends[kind.name] = Spend(mu * math.sqrt(share))
             mu *= math.sqrt(1.0 - share)
-    n_groups, few = own.n_groups * ("triples" in spends), own.few and "pairs" in spends
-    return Allocation(label, own.n_rows, n_groups=n_groups, few_rows=few, **spends)
+    n_groups = case.n_groups * ("triples" in spends)
+    few = case.few and "pairs" in spends
+    return Allocation(label, case.n_rows, n_groups=n_groups, few_rows=few, **spends)
 
 
 def _with_loop(
-    plan: Allocation, rest: Allocation, own: _Class, loop: Loop
+    plan: Allocation, rest: Allocation, case: _Class, loop: Loop
 ) -> Allocation:
     """Return a class with training, if that is worth it; `rest` is what it leaves."""
     # What the loop learns, second moments need not say: the 2-way distance of
     # Epileptic seizure rose by .0004, not .0024 (epsilon 1, without steps).
-    of_loop = loop.share * own.mu**2
+    of_loop = loop.share * case.mu**2
     of_moments = plan.moments.mu**2 - of_loop
     if of_moments > of_loop:
         rest = replace(plan, moments=Spend(math.sqrt(of_moments)))
@@ -548,11 +549,11 @@ def _with_loop(
     # taken for dependence: at epsilon 1 the 2-way distance of ISOLET rose by .004 (54
     # times the root of its columns), that of Epileptic seizure fell by .0003 (149
     # times).
-    unclear = own.n_rows * own.mu < CLEAR_FROM / 2 * math.sqrt(own.n_columns)
+    unclear = case.n_rows * case.mu < CLEAR_FROM / 2 * math.sqrt(case.n_columns)
     of_moments = 0.0 if unclear and not loop.stated else rest.moments.mu
     if not (rest.pairs.mu or of_moments or loop.share == 1.0):
         return plan
-    training = loop.training(plan.label, own.n_rows, own.mu)
+    training = loop.training(plan.label, case.n_rows, case.mu)
     return replace(rest, training=training) if training else plan
 
 
@@ -607,11 +608,11 @@ def _completed(plans: Sequence[Allocation], table: Outline) -> list[Allocation]:
     bins_of_tables = table_bins(plans, table)
     sizes = [most_bins(domain, bins_of_tables) for domain in domains]
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
-    known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in plans]
+    learns = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in plans]
     completed = []
-    for plan, has_own in zip(plans, known, strict=True):
+    for plan, has_own in zip(plans, learns, strict=True):
         more: dict[str, Any] = {"most_categories": max(map(len, categories))}
-        more["borrows"] = any(known) and not has_own
+        more["borrows"] = any(learns) and not has_own
         if mu := plan.marginals.mu:  # of two rounds, the second
             share = coarse_share(largest, table.n_continuous, n_columns, mu)
             fine = mu * math.sqrt(1.0 - share)
@@ -645,8 +646,8 @@ def with_unlabelled(
     first, *others = [plan for plan in plans if plan.pairs.mu]
     if others:
         mu = _without(mu, first.choice.mu, first.together.mu, first.relations.mu)
-    own = _Class.of(table, table.n_rows[0], mu, order)
-    plan = _divided(UNLABELLED, own, KINDS["pairs"])
+    case = _Class.of(table, table.n_rows[0], mu, order)
+    plan = _divided(UNLABELLED, case, KINDS["pairs"])
     if not plan.pairs.mu:
         return plans
     (plan,) = _with_common([plan], table.n_columns)

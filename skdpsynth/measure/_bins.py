@@ -104,11 +104,11 @@ class ColumnBins:
 
     @classmethod
     def of_numbers(
-        cls, domain: NumericDomain, edges: Floats, own: Collection[int]
+        cls, domain: NumericDomain, edges: Floats, codes: Collection[int]
     ) -> ColumnBins:
-        """Return intervals, and bins of the codes of `own` values and missing ones."""
+        """Return intervals, and bins of the `codes` of values and missing ones."""
         of_code = np.full(MISSING + 1 + len(domain.special), -1, dtype=np.int64)
-        beside = [*own, *[MISSING] * domain.nullable]
+        beside = [*codes, *[MISSING] * domain.nullable]
         of_code[beside] = len(edges) - 1 + np.arange(len(beside))
         return cls(edges, of_code)
 
@@ -129,15 +129,15 @@ class ColumnBins:
         check_edges(edges)
         require(edges[0] == 0 and edges[-1] == 1, "edges")
         require(len(of_code) == MISSING + 1 + len(domain.special), "codes")
-        own = self.own_of(domain)
-        require(all((edges == place).any() for _, _, place in own), "a value")
-        right = ColumnBins.of_numbers(domain, edges, [value.code for value in own])
+        values = self.own_of(domain)
+        require(all((edges == place).any() for _, _, place in values), "a value")
+        right = ColumnBins.of_numbers(domain, edges, [value.code for value in values])
         require(of_code.tolist() == right.of_code.tolist(), "codes")
 
     def own_of(self, domain: ColumnDomain) -> list[Own]:
         """Return the values of a numeric column that have a bin of their own."""
         every = getattr(domain, "own", ())
-        return [own for own in every if self.of_code[own.code] >= 0]
+        return [value for value in every if self.of_code[value.code] >= 0]
 
     def named(self, domain: ColumnDomain) -> tuple[Bin, ...]:
         """Return the bins in words."""
@@ -155,7 +155,8 @@ class ColumnBins:
             inside[place].append(category)
         # Without any categories these are none of the known.
         bins = [
-            Bin("categories", None, (*own,)) if own else Bin("other") for own in inside
+            Bin("categories", None, (*names,)) if names else Bin("other")
+            for names in inside
         ]
         if domain.nullable:
             bins[self.of_code[-1]] = Bin("missing")
@@ -194,9 +195,9 @@ class ColumnBins:
             assert isinstance(marginal.domain, NumericDomain)
             left, right = marginal.cdf(self.edges)
             ends[:, :n] = right[:-1], left[1:]
-            for own in self.own_of(marginal.domain):
-                place = np.flatnonzero(self.edges == own.position)[0]
-                ends[:, self.of_code[own.code]] = left[place], right[place]
+            for value in self.own_of(marginal.domain):
+                place = np.flatnonzero(self.edges == value.position)[0]
+                ends[:, self.of_code[value.code]] = left[place], right[place]
             missing = self.of_code[MISSING]
         else:
             in_order = self.of_code[marginal.points.astype(np.int64)]
@@ -349,7 +350,7 @@ def choose_bins(
     """
     columns = []
     for j, (domain, *of_column) in enumerate(zip(domains, *marginals, strict=True)):
-        few = [own for own in alike.get(j, ()) if own.max(initial=0) < n_bins // 2]
+        few = [some for some in alike.get(j, ()) if some.max(initial=0) < n_bins // 2]
         groups = max(few, key=np.max, default=None)
         if groups is None and getattr(domain, "other", 0.0) > LITTLE:
             # They would be drawn as the few rare ones that were found.
@@ -443,11 +444,11 @@ def _bins_of_categories(
     first_alone = np.lexsort((place, sizes[groups] != 1))
     alone[first_alone[: n_bins - int((sizes > 1).sum())]] = True
     keys = np.stack([first, ~alone, np.where(alone, within, groups)], axis=1)
-    known = alone | (groups != rest)
-    found, bins = np.unique(keys[known], axis=0, return_inverse=True)
-    of_category = np.full(len(pooled), len(found))
-    of_category[known] = bins.reshape(-1)
-    return of_category, len(found)
+    placed = alone | (groups != rest)
+    distinct, bins = np.unique(keys[placed], axis=0, return_inverse=True)
+    of_category = np.full(len(pooled), len(distinct))
+    of_category[placed] = bins.reshape(-1)
+    return of_category, len(distinct)
 
 
 @dataclass(eq=False)

@@ -107,13 +107,13 @@ def fit_densities(
     grids = [
         edges[0] + (edges[-1] - edges[0]) * SMOOTH_GRID  # of which the ends may be cut
         if parts[-1].thin
-        else edges[np.unique(own)]
-        for parts, edges, own in zip(columns, cells, places, strict=True)
+        else edges[np.unique(given)]
+        for parts, edges, given in zip(columns, cells, places, strict=True)
     ]
     if not spiked:
         fitted = fit_masses(columns, grids, totals)
         each = zip(fitted, grids, cells, strict=True)
-        masses = [np.maximum(_rebinned(*own), TINY) for own in each]
+        masses = [np.maximum(_rebinned(*given), TINY) for given in each]
         return [mass / mass.sum() for mass in masses]
     finest, excess = [parts[-1] for parts in columns], []
     for part in finest:  # at first by medians: a fitted density would rise to spikes

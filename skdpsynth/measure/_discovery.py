@@ -53,8 +53,8 @@ class Labels:
         self.labels: tuple[Hashable, ...] | None = ()
         if column is not None:
             self.labels = (False, True) if column.kind == "boolean" else None
-            if isinstance(own := declared_domain(column, schema), CategoryDomain):
-                self.labels = own.categories
+            if isinstance(domain := declared_domain(column, schema), CategoryDomain):
+                self.labels = domain.categories
         self.of_keys = self.labels is None
         number = column is not None and column.kind == "integer"
         # Where labels may be missing, they often are.

@@ -67,17 +67,17 @@ def measure(
     released, cells = measure_marginals(ask, metadata.domains, mus, again)
     cells = cells if design is None else design.opened_cells
     stds = [plan.marginals.noise_std for plan in plans]
-    known = Measurements(metadata, released, stds, cells)
+    measured = Measurements(metadata, released, stds, cells)
     if design is not None:
-        return _ask_design(known, design, plans, ask)
+        return _ask_design(measured, design, plans, ask)
     if not pairs:
-        return known
+        return measured
     if any(plan.pairs.mu for plan in plans):
-        known = _two_columns(_with_bins(known, plans), plans, ask)
-        known = _related_columns(known, plans, ask)
-    of_classes = _queries_of_classes(known, plans)
+        measured = _two_columns(_with_bins(measured, plans), plans, ask)
+        measured = _related_columns(measured, plans, ask)
+    of_classes = _queries_of_classes(measured, plans)
     more = [ask.of_each(query, [mu], [c]) for c, query, mu in of_classes]
-    return known.and_more(*more)
+    return measured.and_more(*more)
 
 
 def add_unlabelled(
@@ -112,45 +112,45 @@ def add_unlabelled(
     places = rows.parts_of_class(-1).map(place_labels, None, ())
     (n_rows,) = noisy_counts(places, 1, of_size).tolist()
     classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), of_size.noise_std)
-    known = replace(metadata, classes=classes)
+    counted = replace(metadata, classes=classes)
     table = Outline([UNLABELLED], [float(classes.planned[-1])], metadata.domains)
     more = with_unlabelled(plans, table, mu, order)
-    return (metadata if more is plans else known), more
+    return (metadata if more is plans else counted), more
 
 
-def _with_bins(known: Measurements, plans: Sequence[Allocation]) -> Measurements:
+def _with_bins(measured: Measurements, plans: Sequence[Allocation]) -> Measurements:
     """Choose the bins of all columns in tables of two, from tables of one.
 
     The `plans` of the classes say how many are above the noise.
     """
-    metadata, prior = known.metadata, known.metadata.classes.prior
+    metadata, prior = measured.metadata, measured.metadata.classes.prior
     n_bins = table_bins(plans, Outline.of(metadata))
     # Rare codes of one value of a column that they decide are in one bin.
     rules, columns = metadata.rules, enumerate(metadata.columns)
     alike = {j: rules.alike(column.name) for j, column in columns}
-    bins, _ = choose_bins(metadata.domains, known.estimates, prior, n_bins, alike)
-    return known.and_more(bins=bins)
+    bins, _ = choose_bins(metadata.domains, measured.estimates, prior, n_bins, alike)
+    return measured.and_more(bins=bins)
 
 
 def _two_columns(
-    known: Measurements, plans: Sequence[Allocation], ask: Ask
+    measured: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure tables of two columns: of several classes together, then of each."""
     mus = np.array([plan.pairs.mu for plan in plans])
     joined = ask.classes.joined(mus > 0)
     positions = np.flatnonzero(joined).tolist()
-    query = _choose_pairs(known, plans, ask, positions)
+    query = _choose_pairs(measured, plans, ask, positions)
     together = plans[positions[0]].together.mu
     answers = [ask.of_all(query, together, positions)] if together else []
     answers.append(ask.of_each(query, mus[joined].tolist(), positions))
     for c in np.flatnonzero(~joined & (mus > 0)).tolist():  # rows without a label
-        query = _choose_pairs(known, plans, ask, [c])
+        query = _choose_pairs(measured, plans, ask, [c])
         answers.append(ask.of_each(query, [plans[c].pairs.mu], [c]))
-    return known.and_more(*answers)
+    return measured.and_more(*answers)
 
 
 def _choose_pairs(
-    known: Measurements,
+    measured: Measurements,
     plans: Sequence[Allocation],
     ask: Ask,
     positions: Sequence[int],
@@ -161,8 +161,8 @@ def _choose_pairs(
     differ most from what independent columns would have, beyond the noise that their
     tables would get. Bins, and their shares in each class, were released before.
     """
-    plan, target = plans[positions[0]], known.metadata.measured
-    (bins, shares), pairs = (known.bins, known.shares), _all_pairs(known.bins)
+    plan, target = plans[positions[0]], measured.metadata.measured
+    (bins, shares), pairs = (measured.bins, measured.shares), _all_pairs(measured.bins)
     if not (mu := plan.choice.mu):
         return Pairs(bins, pairs)
     counts = ask.classes.counts
@@ -210,7 +210,7 @@ def _distances(
 
 
 def choose_worst(
-    known: Measurements,
+    measured: Measurements,
     plans: Sequence[Allocation],
     place: int,
     ask: Ask,
@@ -229,95 +229,95 @@ def choose_worst(
     these follow from releases alone.
     """
     plan = plans[place]
-    known = known if known.has_pairs.any() else _with_bins(known, plans)
-    bins, shares = known.bins, known.shares[place]
+    measured = measured if measured.has_pairs.any() else _with_bins(measured, plans)
+    bins, shares = measured.bins, measured.shares[place]
     expected = np.outer(shares, shares) if expected is None else expected
     mu = plan.mu_of("choice", plan.n_tables)
-    distances = _distances(ask, bins, known.sizes[place] * expected, mu, [place])
+    distances = _distances(ask, bins, measured.sizes[place] * expected, mu, [place])
     pairs, of_noise = _all_pairs(bins), math.sqrt(2.0 / math.pi) * plan.pairs.noise_std
     gains = distances - of_noise * np.array(bins.sizes)[pairs].prod(axis=1)
-    if known.has_pairs[place]:
-        gains[known.pairs.asked[place][tuple(pairs.T)]] = -math.inf
+    if measured.has_pairs[place]:
+        gains[measured.pairs.asked[place][tuple(pairs.T)]] = -math.inf
     return Pairs(bins, pairs[[gains.argmax()]])
 
 
 def _queries_of_classes(
-    known: Measurements, plans: Sequence[Allocation]
+    measured: Measurements, plans: Sequence[Allocation]
 ) -> Iterator[tuple[int, Query, float]]:
     """Choose what is asked of each class alone: triples, or second moments."""
-    related = any(isinstance(answer.query, Cells) for answer in known)
+    related = any(isinstance(answer.query, Cells) for answer in measured)
     for c, plan in enumerate(plans):
         if plan.triples.mu:
-            groups = known.bins.groups(known.shares[c], plan.n_groups)
+            groups = measured.bins.groups(measured.shares[c], plan.n_groups)
             mu = plan.mu_of_triples(related=related)
-            yield c, Triples(known.bins, groups, plan.n_groups), mu
+            yield c, Triples(measured.bins, groups, plan.n_groups), mu
         if plan.moments.mu:
-            query = Moments.of(known.model, c, float(known.sizes[c]))
+            query = Moments.of(measured.model, c, float(measured.sizes[c]))
             yield c, query, plan.moments.mu
 
 
 def _related_columns(
-    known: Measurements, plans: Sequence[Allocation], ask: Ask
+    measured: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure finer cells of columns that nearly determine each other, by pairs."""
-    joined, relations = np.flatnonzero(known.joined).tolist(), known.relations
+    joined, relations = np.flatnonzero(measured.joined).tolist(), measured.relations
     mu = plans[joined[0]].relations.mu
     if not mu:
-        return known
-    domains, bins = known.metadata.domains, known.bins
+        return measured
+    domains, bins = measured.metadata.domains, measured.bins
     n_strong = sum(one.strong for one in relations.each)
     n_bins, noise_std = max(bins.sizes), max(math.sqrt(n_strong) / mu, LEAST_NOISE)
     # Seven deviations in each of about three cells of a bin that have rows.
     clear = sum(plans[c].n_rows for c in joined) / (ROWS_FROM / 2 * noise_std * n_bins)
     n_parts = int(np.clip(clear, 1, N_CELLS // n_bins))  # marginals know no more
-    prior, marginals = known.metadata.classes.prior, known.model.marginals
+    prior, marginals = measured.metadata.classes.prior, measured.model.marginals
     finer = finer_bins(domains, marginals, prior, bins, n_parts)
     # Of some column, whose bins have several cells.
     cut = np.not_equal(finer.bins.sizes, bins.sizes)
     strong = [o for o in relations.each if o.strong and cut[[o.parent, o.child]].any()]
     if not strong:
-        return known
+        return measured
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
     mus = plans[joined[0]].mus_of_relations(len(domains))
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
-    known = known.and_more(ask.of_all(cells, mus["cells"], joined))
+    measured = measured.and_more(ask.of_all(cells, mus["cells"], joined))
     if len(domains) == 2:  # there is no third column
-        return known
+        return measured
     # In a wide table only third columns that share most information with the child.
     most = max(MOST_TABLES // len(strong), 1)
     sets, groups = [], []
-    for one in known.relations.measured:
+    for one in measured.relations.measured:
         order = np.argsort(-relations.information[one.child], kind="stable")
         third = [j for j in order.tolist() if j not in (one.parent, one.child)][:most]
         sets += [(one.parent, one.child, j) for j in sorted(third)]
         groups += [one.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
-    return known.and_more(ask.of_all(ranks, mus["ranks"], joined))
+    return measured.and_more(ask.of_all(ranks, mus["ranks"], joined))
 
 
 def _ask_design(
-    known: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
+    measured: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Ask the queries of a design again, but for its marginals, which were asked."""
-    kinds, n_columns = [*QUERIES], len(known.metadata.domains)
+    kinds, n_columns = [*QUERIES], len(measured.metadata.domains)
     joined, answers = np.flatnonzero(design.joined).tolist(), []
     for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):
-        query, own = answer.query, design._places(answer)
+        query, places = answer.query, design._places(answer)
         if isinstance(query, Marginals):
             continue
         if isinstance(query, Moments):
-            (c,) = own
-            query = Moments.of(known.model, c, float(known.sizes[c]))
+            (c,) = places
+            query = Moments.of(measured.model, c, float(measured.sizes[c]))
         alike = [o.scopes for o in design if o.query.kind == query.kind]
         mus = []
-        for c, scope in zip(own or joined[:1], answer.scopes, strict=True):
+        for c, scope in zip(places or joined[:1], answer.scopes, strict=True):
             n, kind = sum(scope in scopes for scopes in alike), query.kind
             if kind in (shared := plans[c].mus_of_relations(n_columns)):
                 mus.append(shared[kind] / math.sqrt(n))
             else:
-                mus.append(plans[c].mu_of(kind if own else "together", n))
-        if own:
-            answers.append(ask.of_each(query, mus, own))
+                mus.append(plans[c].mu_of(kind if places else "together", n))
+        if places:
+            answers.append(ask.of_each(query, mus, places))
         else:
             answers.append(ask.of_all(query, mus[0], joined))
-    return known.and_more(*answers)
+    return measured.and_more(*answers)

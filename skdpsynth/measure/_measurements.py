@@ -257,18 +257,18 @@ class Measurements:
         classes, columns = self.metadata.classes, self.metadata.columns
         labels = {scope: scope for scope in (*classes.scopes, None)}
         labels[UNLABELLED] = UNLABELLED.value
-        known = zip(classes.scopes, classes.counts, classes.noise_std, strict=True)
+        counted = zip(classes.scopes, classes.counts, classes.noise_std, strict=True)
         listed = [
             Table((), (), np.array(count), std, labels[scope])
-            for scope, count, std in known
+            for scope, count, std in counted
             if std
         ]
         sizes = {None: 0.0, **dict(zip(classes.scopes, self.sizes, strict=True))}
         for answer in self:
             for scope in answer.scopes:
                 given = answer.of(scope), self.metadata, float(sizes[scope])
-                for own, bins, values, std in answer.query.describe(*given):
-                    names = tuple(columns[j].name for j in own)
+                for places, bins, values, std in answer.query.describe(*given):
+                    names = tuple(columns[j].name for j in places)
                     listed.append(Table(names, bins, values, std, labels[scope]))
         return listed
 
@@ -320,8 +320,8 @@ class Measurements:
             "planned_stds": self.planned_stds.tolist(),
             "cells": encoded(self.cells),
             "bins": [
-                [{k: encoded(x) for k, x in vars(own).items()} for own in bins.columns]
-                for bins in (own.query.bins for own in of_bins)
+                [{k: encoded(x) for k, x in vars(one).items()} for one in bins.columns]
+                for bins in (one.query.bins for one in of_bins)
             ],
             "released": [
                 {
@@ -384,7 +384,7 @@ class Measurements:
         metadata = metadata_from_state(document["table"], schema, counts)
         classes = replace(metadata.classes, noise_std=document["noise"])
         metadata = replace(metadata, classes=classes)
-        every = [_bins_from_json(own, metadata.domains) for own in document["bins"]]
+        every = [_bins_from_json(part, metadata.domains) for part in document["bins"]]
         shared: dict[str, Any] = {"domains": metadata.domains, "model": None}
         shared |= zip(("bins", "finer"), every, strict=False)
         if "finer" in shared:
@@ -437,15 +437,15 @@ class Measurements:
             If the ledger charges something else.
         """
         ours = sorted(
-            (o.query.name, scope_words(scope), mu, std / o.query.unit)
+            (o.query.name, scope_words(scope), mu, std / o.query.spacing)
             for o in self
             for scope, mu, std in zip(o.scopes, o.mu, o.noise_std, strict=True)
         )
         lines = accountant.answers
         charged = sorted((e.name, e.scope, e.mu_total, e.noise_std) for e in lines)
         same = len(ours) == len(charged) and all(
-            own[:2] == line[:2] and np.allclose(own[2:], line[2:], rtol=1e-9)
-            for own, line in zip(ours, charged, strict=True)
+            our[:2] == line[:2] and np.allclose(our[2:], line[2:], rtol=1e-9)
+            for our, line in zip(ours, charged, strict=True)
         )
         if not same or any(line.used != line.releases for line in lines):
             raise ReservationError(
@@ -489,8 +489,8 @@ class Measurements:
         list of Measurement
             None, or some.
         """
-        scope = self.metadata.classes.scopes[position]
-        return [own.of(scope) for own in self._of_kind(kind) if scope in own.scopes]
+        every, scope = self._of_kind(kind), self.metadata.classes.scopes[position]
+        return [answer.of(scope) for answer in every if scope in answer.scopes]
 
     @property
     def rounds(self) -> list[list[Measurement]]:
@@ -621,7 +621,7 @@ def _query_from_json(data: Mapping[str, Any], shared: Mapping[str, Any]) -> Quer
 
 def _bins_from_json(data: list[Any], domains: Sequence[ColumnDomain]) -> TableBins:
     """Read bins, so few that their tables fit into memory, as those of a fit do."""
-    each = ({name: decoded(part) for name, part in own.items()} for own in data)
+    each = ({name: decoded(part) for name, part in column.items()} for column in data)
     bins = TableBins([ColumnBins(**arrays) for arrays in each])
     bins.check(domains)
     require(max(bins.sizes) <= N_CELLS * 2 * 2, "too many bins of a column")

@@ -68,7 +68,7 @@ class Query(ABC):
     dtype: ClassVar[str] = "float64"  # of an answer
     name: str  # in the ledger
     sensitivity: float  # by how much a row moves what is released (L2), in its units
-    unit: float  # rows (of moments: covariance) per released whole number
+    spacing: float  # rows (of moments: covariance) per released whole number
     shape: tuple[int, ...]  # of an answer
 
     @abstractmethod
@@ -203,7 +203,7 @@ class Ask(NamedTuple):
             query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
         )
         values = query.release(rows.map(query.codes), line)[None]
-        std = np.array([line.noise_std * query.unit])
+        std = np.array([line.noise_std * query.spacing])
         of_units = np.array([mu * self.accountant.rows_per_unit], dtype=np.float64)
         return Measurement(query, values, std, of_units, (scope,))
 
@@ -212,10 +212,10 @@ class Ask(NamedTuple):
     ) -> Measurement:
         """Release an answer of each of the classes at some positions."""
         each = [self.of_all(query, mu, [c]) for mu, c in zip(mus, classes, strict=True)]
-        values = np.concatenate([own.values for own in each])
-        stds = np.concatenate([own.noise_std for own in each])
-        of_units = np.concatenate([own.mu for own in each])
-        scopes = tuple(own.scopes[0] for own in each)
+        values = np.concatenate([answer.values for answer in each])
+        stds = np.concatenate([answer.noise_std for answer in each])
+        of_units = np.concatenate([answer.mu for answer in each])
+        scopes = tuple(answer.scopes[0] for answer in each)
         return Measurement(query, values, stds, of_units, scopes)
 
 
@@ -245,7 +245,7 @@ class Marginals(Query):
         self.n_cells = [n_cells(self.domains[j], n) for j, n in sizes]
         self.name = "coarse marginals" if self.coarse else "marginals"
         self.sensitivity = centred_sensitivity(self.n_cells, self.size_weight)
-        self.unit = 1.0 / GRID
+        self.spacing = 1.0 / GRID
         n_numbers = sum(self.n_cells) + len(self.columns) + (self.size_weight > 0)
         self.shape = (n_numbers,)
 
@@ -264,8 +264,8 @@ class Marginals(Query):
         for j, n in zip(self.columns, self.n_cells, strict=True):
             domain, missing = self.domains[j], n - self.domains[j].nullable
             if isinstance(domain, NumericDomain):
-                own = [value.code for value in domain.own]
-                bins = ColumnBins.of_numbers(domain, self.edges[j], own)
+                codes = [value.code for value in domain.own]
+                bins = ColumnBins.of_numbers(domain, self.edges[j], codes)
                 bins.of_code[MISSING] = missing
             else:
                 of_code = [*range(len(domain.categories)), n, missing]
@@ -366,7 +366,7 @@ class Tables(Query):
         tables = "1 table" if n == 1 else f"{n} tables"
         self.name = f"{tables} of {what}, {math.prod(shape)} cells"
         self.sensitivity = scale * math.sqrt(n)
-        self.unit, self.shape = 1.0 / scale, shape
+        self.spacing, self.shape = 1.0 / scale, shape
 
     def _check_sets(self, n_each: int, n_columns: int) -> None:
         """Raise a ValueError unless sets are of so many columns, and none is twice."""
@@ -401,7 +401,7 @@ class Pairs(Tables):
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         counts, ends = np.zeros(self.measured.shape), self.bins.starts
         counts[self.measured] = values
-        places = [slice(*own) for own in pairwise(ends)]
+        places = [slice(*between) for between in pairwise(ends)]
         return [counts[places[i], places[j]] for i, j in self.sets.tolist()]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -575,7 +575,7 @@ class Moments(Query):
 
     def __post_init__(self) -> None:
         self.name = f"second moments of {self.n_columns} columns"
-        self.sensitivity, self.unit = MOMENTS_SENSITIVITY, self.step**2 / self.n_rows
+        self.sensitivity, self.spacing = MOMENTS_SENSITIVITY, self.step**2 / self.n_rows
         self.shape = (math.comb(self.n_columns, 2),)  # in the order of `triu_indices`
 
     @classmethod

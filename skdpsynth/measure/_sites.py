@@ -156,7 +156,7 @@ def _last_round(site: Measurements) -> list[Measurement]:
 
     By kind and class; of several to one kind of query in their order.
     """
-    last = [own for own in site if not getattr(own.query, "coarse", False)]
+    last = [answer for answer in site if not getattr(answer.query, "coarse", False)]
     return sorted(last, key=lambda o: ([*QUERIES].index(o.query.kind), site._places(o)))
 
 

@@ -82,15 +82,15 @@ def factors_above_noise(
     return np.asarray(loadings / np.sqrt(1.0 - np.minimum(shared, limit)))
 
 
-def lenders(known: Bools, n_rows: Floats) -> Ints:
+def lenders(lending: Bools, n_rows: Floats) -> Ints:
     """Return the class whose dependence each class has: its own, or the largest known.
 
     Dependence in one class and none in another is a difference between the classes
     that the rows do not have, and classifiers learn it. `n_rows` are planned, so
     public.
     """
-    largest = np.where(known, n_rows, -np.inf).argmax()
-    return np.where(known, np.arange(len(known)), largest)
+    largest = np.where(lending, n_rows, -np.inf).argmax()
+    return np.where(lending, np.arange(len(lending)), largest)
 
 
 class FactorGenerator:
@@ -109,8 +109,8 @@ class FactorGenerator:
     @classmethod
     def lent(cls, loadings: Floats, n_rows: Floats) -> FactorGenerator:
         """Let classes without a dependence of their own borrow; see `lenders`."""
-        known = np.any(loadings, axis=(1, 2))
-        return cls(loadings[lenders(known, n_rows)])
+        lending = np.any(loadings, axis=(1, 2))
+        return cls(loadings[lenders(lending, n_rows)])
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes, (n_rows, n_columns)."""
@@ -153,5 +153,5 @@ class FactorGenerator:
             check_array(of_class, "f", shape, -MOST_LOADING, MOST_LOADING)
             # Up to 0.2 networks of factors had means and scales of their own.
             moved = f"generator.{c}.location", f"generator.{c}.log_scale"
-            require(not any(np.any(arrays.get(own)) for own in moved), "moved scores")
+            require(not any(np.any(arrays.get(name)) for name in moved), "moved scores")
         return cls(np.array(loadings))

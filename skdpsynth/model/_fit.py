@@ -543,7 +543,7 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
 
 
 def make_generator(
-    known: Sequence[Mixture | None], measured: Measurements
+    fitted: Sequence[Mixture | None], measured: Measurements
 ) -> MixtureGenerator:
     """Make the generator of all classes; those without a mixture borrow one."""
     model, bins = measured.model.labelled, measured.bins
@@ -553,9 +553,9 @@ def make_generator(
         of_cells = [finer.bins.ranks(of_class) for of_class in model.marginals]
         within = finer.within
     followers = Followers(relations.each, relations.std, within, of_cells)
-    mixtures, some = [], np.array([mixture is not None for mixture in known])
+    mixtures, some = [], np.array([mixture is not None for mixture in fitted])
     for c, lender in enumerate(lenders(some, classes.planned).tolist()):
-        mixture: Any = known[lender]
+        mixture: Any = fitted[lender]
         if c != lender:
             independent = Mixture.independent(measured.shares[c], measured.ranks[c])
             categories = [column.rest >= 0 for column in bins.columns]

@@ -80,7 +80,7 @@ def to_plain(value: Any) -> Any:  # noqa: ANN401 - any field
     if isinstance(value, tuple):
         return [*map(to_plain, value)]
     if is_dataclass(value):
-        return {name: to_plain(own) for name, own in vars(value).items()}
+        return {name: to_plain(field) for name, field in vars(value).items()}
     return "inf" if value == math.inf else value
 
 
@@ -98,7 +98,7 @@ def read_plain(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field, of a 
         kinds = _kinds_of(kind)
         require(set(value) == set(kinds), "other fields")
         return kind(
-            **{name: read_plain(kinds[name], own) for name, own in value.items()}
+            **{name: read_plain(kinds[name], field) for name, field in value.items()}
         )
     if kind is float and value == "inf":
         return math.inf

@@ -102,7 +102,7 @@ class Condition:
                 f"where names {unknown[0]!r}, but rows can be chosen by these columns "
                 f"only: {[*known]!r}."
             )
-        columns = {name: _allowed(*known[name], own) for name, own in where.items()}
+        columns = {name: _allowed(*known[name], part) for name, part in where.items()}
         classes = np.ones(len(metadata.classes), dtype=bool)
         if labels and target in columns:
             classes = np.isin(np.arange(len(labels)), columns.pop(target).ranges[:, 0])
@@ -140,19 +140,19 @@ def rows_where(
     # `draw` leaves the share `left` of a class, with all that do. Others are drawn
     # again, class and all, so the law is that of the generator.
     shares = left * condition.classes * model.metadata.classes.prior
-    found = tried = 0
-    while found < n_samples:
+    n_found = tried = 0
+    while n_found < n_samples:
         if tried >= 1000 * (CHUNK_ROWS + n_samples) or not shares.sum() > 0:
-            raise ValueError(_too_few(condition, model, found, tried))
-        wanted = (n_samples - found) * (tried + 1) / (found + 1)
+            raise ValueError(_too_few(condition, model, n_found, tried))
+        wanted = (n_samples - n_found) * (tried + 1) / (n_found + 1)
         size = int(min(max(wanted, 1000), _CHUNK_ROWS))
         class_codes = rng.choice(len(shares), size, p=shares / shares.sum())
         ranks = draw(class_codes, rng)
         rows = np.flatnonzero(condition.holds(model, ranks, class_codes))
-        rows = rows[: n_samples - found]
+        rows = rows[: n_samples - n_found]
         if len(rows):
             yield decode_columns(model, ranks[rows], class_codes[rows])
-        found, tried = found + len(rows), tried + size
+        n_found, tried = n_found + len(rows), tried + size
 
 
 def drawn_within(uniforms: Floats, spans: Spans) -> Floats:
@@ -282,11 +282,11 @@ def _number(value: Any, column: ColumnLayout) -> float:  # noqa: ANN401 - any sc
         ) from None
 
 
-def _too_few(condition: Condition, model: TableModel, found: int, tried: int) -> str:
+def _too_few(condition: Condition, model: TableModel, n_found: int, tried: int) -> str:
     """Return which columns have no such value, or how rare the combination is."""
     spans = condition.spans(model)
     names = [column.name for column in model.metadata.columns]
-    empty = [names[j] for j in spans[0] if not any(len(own[j]) for own in spans)]
+    empty = [names[j] for j in spans[0] if not any(len(part[j]) for part in spans)]
     if not condition.classes.any():
         empty.append(model.metadata.layout.target)
     if empty:
@@ -295,7 +295,7 @@ def _too_few(condition: Condition, model: TableModel, found: int, tried: int) ->
             " values and bounds that were declared or found. Ask for some of these."
         )
     return (
-        f"{found} rows that satisfy where were among {tried:,} drawn ones. Ask for"
+        f"{n_found} rows that satisfy where were among {tried:,} drawn ones. Ask for"
         " less: fewer columns, more values, or ranges inside the bounds that schema_"
         " has."
     )

@@ -39,6 +39,6 @@ def __getattr__(name: str) -> object:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     file = name.removesuffix("Synthesizer").lower()
-    found: object = getattr(importlib.import_module(f"{__name__}._{file}"), name)
-    globals()[name] = found
-    return found
+    loaded: object = getattr(importlib.import_module(f"{__name__}._{file}"), name)
+    globals()[name] = loaded
+    return loaded

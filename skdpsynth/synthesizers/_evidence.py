@@ -55,11 +55,11 @@ class Evidence:
         """Return the features of rows, about 1 in size; private if the rows are."""
         features = np.ones((len(rows.class_codes), self.n_features))
         for part in in_chunks(len(features)):
-            own = rows[part]
+            some = rows[part]
             if self.informed:
-                features[part, :-1] = self._summed(self.encode(own))
+                features[part, :-1] = self._summed(self.encode(some))
             else:
-                scores = self.model.score_rows(own, 0).astype(np.float64)
+                scores = self.model.score_rows(some, 0).astype(np.float64)
                 both = np.hstack([scores, scores**2 - 1.0])
                 features[part, :-1] = both / np.sqrt(both.shape[1])
         return features

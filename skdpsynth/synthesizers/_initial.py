@@ -91,9 +91,9 @@ class InitialFactors:
     def trainer(self, position: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the loadings of a class."""
         of_class = self.loadings[position]
-        known = of_class[:, of_class.any(axis=0)]
+        learnt = of_class[:, of_class.any(axis=0)]
         moments = self.model.score_moments(position)
-        return FactorTrainer(known if known.size else self.weak, moments, **training)
+        return FactorTrainer(learnt if learnt.size else self.weak, moments, **training)
 
     def keep(self, position: int, result: Floats) -> None:
         """Take back the loadings of a class."""

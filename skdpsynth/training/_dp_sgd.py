@@ -95,8 +95,8 @@ class ClippedSums:
 
 def sampled(rows: Tensor, reservation: Reservation, rng: np.random.Generator) -> Tensor:
     """Draw a Poisson sample of private rows, by a secret stream of its own."""
-    (own,) = rng.spawn(1)  # where one ends is a function of the number of rows
-    drawn = of_rows(own, rows).random(len(rows)) < reservation.sampling_rate
+    (choosing,) = rng.spawn(1)  # where one ends is a function of the number of rows
+    drawn = of_rows(choosing, rows).random(len(rows)) < reservation.sampling_rate
     return rows[torch.from_numpy(np.flatnonzero(drawn)).to(rows.device)]
 
 

@@ -112,8 +112,8 @@ def clear_products(n_rows: float, mu: float) -> float:
 def products(rows: Tensor, pairs: Tensor) -> Tensor:
     """Return the products of `pairs` of columns, (2, n_features), of each row alone."""
     flat = rows.flatten(0, -2)  # of two dimensions, which takes a quarter of the time
-    found = flat.index_select(1, pairs[0]) * flat.index_select(1, pairs[1])
-    return found.unflatten(0, rows.shape[:-1])
+    both = flat.index_select(1, pairs[0]) * flat.index_select(1, pairs[1])
+    return both.unflatten(0, rows.shape[:-1])
 
 
 class Trainer(ABC):

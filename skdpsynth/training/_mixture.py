@@ -59,17 +59,17 @@ class BinScores:
         products of up to 4 scores each, if features are then not more than `most`.
         """
         n_columns = len(starts) - 1
-        known = np.zeros((n_columns, n_columns), dtype=bool)
-        known[tuple(np.reshape(measured, (-1, 2)).astype(int).T)] = True
+        given = np.zeros((n_columns, n_columns), dtype=bool)
+        given[tuple(np.reshape(measured, (-1, 2)).astype(int).T)] = True
         scores = _scores_of_bins(mixture, starts)
         few = n_columns * (n_columns - 1) <= 2 * min(most, MOST_PRODUCTS)
         for n_scores in range(_MOST_SCORES if few else 1, 0, -1):
-            parts = [own[:, :n_scores] for own in scores]
-            column = np.repeat(np.arange(n_columns), [own.shape[1] for own in parts])
+            parts = [part[:, :n_scores] for part in scores]
+            column = np.repeat(np.arange(n_columns), [part.shape[1] for part in parts])
             leads = np.diff(column, prepend=-1) > 0
             first, second = np.triu_indices(len(column), 1)
             wanted = leads[first] & leads[second]
-            wanted |= ~known[column[first], column[second]]
+            wanted |= ~given[column[first], column[second]]
             wanted &= column[first] < column[second]
             first, second = first[wanted], second[wanted]
             if len(first) <= min(most, _MOST_FEATURES):
@@ -99,10 +99,10 @@ def _scores_of_bins(mixture: Mixture, starts: Ints) -> list[Floats]:
     roots = np.sqrt(np.maximum(shares, RARE))  # with rarer units slopes are unstable
     joint = weighted.T @ weighted - np.outer(shares, shares)
     joint /= np.outer(roots, roots)
-    found = []
+    of_columns = []
     for start, end in pairwise(starts.tolist()):
         n_scores = min(_MOST_SCORES, max(end - start - 1, 1))
-        found.append(np.zeros((starts[-1], n_scores)))
+        of_columns.append(np.zeros((starts[-1], n_scores)))
         if end - start == 1:
             continue
         others = joint[start:end].copy()
@@ -116,8 +116,8 @@ def _scores_of_bins(mixture: Mixture, starts: Ints) -> list[Floats]:
         scores = vectors[:, : -1 - n_scores : -1] / root[:, None]
         scores -= share @ scores
         scores /= np.maximum(np.sqrt(share @ scores**2), 1e-9)
-        found[-1][start:end] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
-    return found
+        of_columns[-1][start:end] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
+    return of_columns
 
 
 class Draws(NamedTuple):
@@ -213,8 +213,8 @@ class MixtureTrainer(Trainer):
             by_code = log_weights.log_softmax(0)[draws.codes]
             mean = (scores + beyond * by_code).mean()
             given = log_weights, parameters
-            found = torch.autograd.grad(mean, given, retain_graph=True)
-        return torch.cat([part.flatten() for part in found])
+            slopes = torch.autograd.grad(mean, given, retain_graph=True)
+        return torch.cat([part.flatten() for part in slopes])
 
     def _mean_features(self) -> Tensor:
         log_weights, _, probabilities = self._bins()
@@ -259,5 +259,5 @@ class MixtureTrainer(Trainer):
 
     def _set(self, flat: Tensor) -> None:
         super()._set(flat)
-        self.parameters = {name: own.clone() for name, own in self.parameters.items()}
+        self.parameters = {k: part.clone() for k, part in self.parameters.items()}
         self._made = None

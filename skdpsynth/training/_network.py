@@ -68,8 +68,8 @@ class NetworkTrainer(Trainer):
     ) -> None:
         super().__init__(**training)
         self._ranks, self._runs = ranks, []
-        for _, own in groupby(groups, key=lambda part: (part.shape, part.tobytes())):
-            first, *others = own
+        for _, alike in groupby(groups, key=lambda part: (part.shape, part.tobytes())):
+            first, *others = alike
             of_bins = torch.from_numpy(first).to(self._device)
             self._runs.append(Run(1 + len(others), of_bins))
         self._of_bins = [run.n_columns * run.groups.shape[0] for run in self._runs]
@@ -145,13 +145,14 @@ class NetworkTrainer(Trainer):
         slopes = soft * wanted.to(soft)
         slopes -= soft * self._by_column(slopes, _sums)
         slopes /= _TEMPERATURE
-        found = torch.autograd.grad(perturbed, weights, slopes, retain_graph=True)
-        return torch.cat([part.flatten() for part in found])
+        by_weights = torch.autograd.grad(perturbed, weights, slopes, retain_graph=True)
+        return torch.cat([part.flatten() for part in by_weights])
 
     def present(self) -> Mixture:
         """Return the generator as it is, for codes of which each is as likely."""
-        found = self._probabilities(N_KNOWN).cpu().numpy()
-        return Mixture(np.full(len(found), 1.0 / len(found)), found, self._ranks)
+        of_codes = self._probabilities(N_KNOWN).cpu().numpy()
+        weights = np.full(len(of_codes), 1.0 / len(of_codes))
+        return Mixture(weights, of_codes, self._ranks)
 
     def _probabilities(self, n_codes: int) -> Tensor:
         """Return the probability of every bin given each of some codes."""
@@ -170,9 +171,9 @@ class NetworkTrainer(Trainer):
             values = functional.linear(values, *parameters[layer : layer + 2])
         if self.n_features == self.n_columns:
             return values
-        own, of_groups = values.tensor_split([self.n_columns], 1)
+        of_bins, of_groups = values.tensor_split([self.n_columns], 1)
         parts = zip(self._runs, of_groups.split(self._of_groups, 1), strict=True)
-        return own + _joined([run.spread(part) for run, part in parts])
+        return of_bins + _joined([run.spread(part) for run, part in parts])
 
     def _set(self, flat: Tensor) -> None:
         super()._set(flat)

@@ -70,8 +70,8 @@ class TeacherRows(HoldsPrivateRows):
         # Two streams: the draws must not start where the assignment ended, which is a
         # function of the number of rows.
         assignment_rng, self._batch_rng = rng.spawn(2)
-        own = of_rows(assignment_rng, rows)
-        assignment = assign_teachers(len(rows), n_teachers, own)
+        assigning = of_rows(assignment_rng, rows)
+        assignment = assign_teachers(len(rows), n_teachers, assigning)
         self._n_teachers, self._n_read = n_teachers, n_read
         self._device = torch.device(device)
         # The parts lie one after the other. Row 0 is zero and belongs to nobody: it
@@ -274,13 +274,13 @@ class TeacherEnsemble(TeacherRows):
         errors[:, : self._n_read] -= 1.0  # real rows should be answered by 1
         errors /= errors.shape[1]
         for depth in reversed(range(len(inputs))):
-            weight, _ = own = parameters[2 * depth : 2 * depth + 2]
+            weight, _ = layer = parameters[2 * depth : 2 * depth + 2]
             by_weight = _product(inputs[depth].mT, errors)
             slopes = by_weight, errors.sum(dim=1, keepdim=True)
             if depth > 0:
                 errors = _product(errors, weight.mT)
                 errors.mul_(inputs[depth] > 0)
-            for parameter, slope in zip(own, slopes, strict=True):
+            for parameter, slope in zip(layer, slopes, strict=True):
                 parameter.mul_(1 - FORGOTTEN)
                 parameter.sub_(slope, alpha=_NETWORK_RATE)
 

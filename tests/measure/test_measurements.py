@@ -178,7 +178,7 @@ def test_each_is_one_line_of_the_ledger(noisy):
     for own, scope in [(one, scope) for one in noisy for scope in one.scopes]:
         line, answer = lines[own.query.name, f"class {scope}"], own.of(scope)
         assert answer.mu == pytest.approx(line.mu_total)
-        assert answer.noise_std == pytest.approx(line.noise_std * own.query.unit)
+        assert answer.noise_std == pytest.approx(line.noise_std * own.query.spacing)
         assert own.query.sensitivity <= line.sensitivity
 
 
