@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from skdpsynth.synthesizers._dpcgan import DPCGANSynthesizer
     from skdpsynth.synthesizers._dpgan import DPGANSynthesizer
     from skdpsynth.synthesizers._gan import GANSynthesizer
-    from skdpsynth.synthesizers._generated import GeneratedSynthesizer
     from skdpsynth.synthesizers._gpate import GPATESynthesizer
     from skdpsynth.synthesizers._independent import IndependentSynthesizer
-    from skdpsynth.synthesizers._marginal import MarginalSynthesizer
+    from skdpsynth.synthesizers._marginal import (
+        GeneratedSynthesizer,
+        MarginalSynthesizer,
+    )
     from skdpsynth.synthesizers._pategan import PATEGANSynthesizer
     from skdpsynth.synthesizers._patetriplegan import PATETripleGANSynthesizer
 
@@ -39,6 +41,7 @@ def __getattr__(name: str) -> object:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     file = name.removesuffix("Synthesizer").lower()
+    file = "marginal" if file == "generated" else file  # its base
     loaded: object = getattr(importlib.import_module(f"{__name__}._{file}"), name)
     globals()[name] = loaded
     return loaded

@@ -38,8 +38,8 @@ from skdpsynth.privacy import (
     scope_words,
     secret_generator,
 )
-from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fit_initial
+from skdpsynth.synthesizers._marginal import GeneratedSynthesizer
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.training import (
     LinearTeachers,

@@ -12,6 +12,8 @@ noise alone: teachers on disjoint rows (`LinearTeachers`,
 
 from skdpsynth.training._discriminator import (
     Discriminator as Discriminator,
+    Student as Student,
+    ascend_student as ascend_student,
     train_generator as train_generator,
 )
 from skdpsynth.training._dp_sgd import ClippedSums as ClippedSums
@@ -26,30 +28,24 @@ from skdpsynth.training._generator import (
     one_thread as one_thread,
     resolve_device as resolve_device,
 )
-from skdpsynth.training._means import (
-    RealMeans as RealMeans,
-    Told as Told,
-    move_means as move_means,
-    told_by_labels as told_by_labels,
-    told_by_sum as told_by_sum,
-)
 from skdpsynth.training._mixture import (
     BinScores as BinScores,
     MixtureTrainer as MixtureTrainer,
 )
 from skdpsynth.training._network import NetworkTrainer as NetworkTrainer
-from skdpsynth.training._student import (
-    Student as Student,
-    ascend_student as ascend_student,
-)
 from skdpsynth.training._teachers import (
     N_GENERATED as N_GENERATED,
     SAMPLE_ROWS as SAMPLE_ROWS,
     LinearTeachers as LinearTeachers,
+    RealMeans as RealMeans,
     TeacherEnsemble as TeacherEnsemble,
+    Told as Told,
     ballots_of as ballots_of,
     decode_answers as decode_answers,
+    move_means as move_means,
     random_projections as random_projections,
+    told_by_labels as told_by_labels,
+    told_by_sum as told_by_sum,
 )
 from skdpsynth.training._unlabelled import (
     Classifier as Classifier,
