@@ -149,6 +149,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     _adversarial: ClassVar[bool] = False
     # What a class may release as one block, with a tail: see `privacy._calibration`.
     _block: Literal["votes", "sampled steps"] | None = None
+    # What is known of the columns from another table, so need not be released.
+    _known: Metadata | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         # Outside these limits the certificate of dp-accounting loses its precision.
@@ -229,11 +231,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         accountant = self._accountant(layout, schema, self.epsilon, self.budget)
         _LOG.info(
             "Fit of %s to %d columns, target %r, within epsilon %s and delta %s",
-            type(self).__name__,
-            len(layout.columns),
-            layout.target,
-            claim(self.epsilon),
-            claim(self.delta),
+            *(type(self).__name__, len(layout.columns), layout.target),
+            *map(claim, (self.epsilon, self.delta)),
         )
         try:
             self._forget()  # the earlier fit
@@ -495,11 +494,6 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         )
 
     @property
-    def _known(self) -> Metadata | None:
-        """What is known of the columns from another table, so need not be released."""
-        return None
-
-    @property
     def _tail_delta(self) -> float:
         """Delta of a class's block beside the Gaussian curve; public."""
         return self.delta * SMALL_SHARE if self._block else 0.0
@@ -515,8 +509,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     def _forget(self) -> None:
         """Delete what a fit set."""
         for name in list(vars(self)):
-            public = name.endswith("_") and not name.startswith("_")
-            if public or name in ("_model", "_plans", "_report", "_stream"):
+            if re.fullmatch("[^_].*_|_model|_plans|_report|_stream", name):
                 delattr(self, name)
 
     def _make_ready(self, seed: Sequence[int] | None = None) -> None:

@@ -10,15 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth import (
-    MarginalSynthesizer,
-    Measurements,
-    PrivacyBudget,
-    combine_measurements,
-    extension,
-)
+from skdpsynth import MarginalSynthesizer, Measurements, combine_measurements, extension
 from skdpsynth.audit import audit_ledger
 from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy import PrivacyBudget
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.utils.estimator_checks import parametrize_with_checks
@@ -206,22 +201,16 @@ def test_measurements_make_the_same_generator_and_are_combined(own, tmp_path):
         combine_measurements([read, elsewhere])
 
 
-@pytest.mark.parametrize(
-    "shares",
-    [
-        *({"votes": 0.1}, {"pairs": -0.1}, {"pairs": np.nan}, {"pairs": True}),
-        {"choice": 0.5, "pairs": 0.5},
-    ],
-)
-def test_shares_of_an_algorithm_are_checked_before_the_charge(shares):
-    class Greedy(AIMSynthesizer):
-        def _allocate(self, table, mu):
-            return extension.allocate(table, mu, shares=shares, n_tables=1)
+@pytest.mark.parametrize("name", ["votes", "pairs"])
+@pytest.mark.parametrize("share", [-0.1, np.nan, True, 1.0])
+def test_shares_of_an_algorithm_are_checked_before_the_charge(name, share):
+    def shared(self, table, mu):
+        return extension.allocate(table, mu, shares={"choice": 0.1, name: share})
 
-    budget = PrivacyBudget(3.0, 1e-5)
-    expected = r"shares must be of .* less than 1.* Got \{.*\}; leave out"
-    with pytest.raises(ValueError, match=expected):
-        Greedy(3.0, schema=SCHEMA, budget=budget).fit(table(0))
+    budget, share = PrivacyBudget(3.0, 1e-5), 0.1 if name == "votes" else share
+    kind = type("Greedy", (AIMSynthesizer,), {"_allocate": shared})
+    with pytest.raises(ValueError, match=r"of choice, .*than 1.* Got \{.*\}; leave"):
+        kind(3.0, schema=SCHEMA, budget=budget).fit(table(0))
     assert budget.spent == (0.0, 0.0)
 
 

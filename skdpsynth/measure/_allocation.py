@@ -40,10 +40,6 @@ from skdpsynth.schema import encode_value
 from skdpsynth.table import ColumnDomain, Metadata, is_continuous, is_number
 from skdpsynth.utils import require
 
-# What is measured of a table beside its marginals: tables of pairs (and of triples,
-# where they are affordable), second moments, or nothing.
-Form = Literal["pairs", "moments", "marginals"]
-
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
 _MOST_BINS = (15, 20), (500, 330)
@@ -171,6 +167,11 @@ class Allocation:
 
     def mu_of(self, kind: str, n_answers: int = 1) -> float:
         """Return what each of several answers to a kind of query has."""
+        # Where there are third columns, these have a part of what relations have.
+        third = QUARTER * (self.n_tables != 1)
+        part = {"cells": 1.0 - third, "ranks": third}.get(kind)
+        if part is not None:
+            return self.relations.mu * math.sqrt(part) / math.sqrt(n_answers)
         spend: Spend = getattr(self, kind)
         return spend.mu / math.sqrt(n_answers)
 
@@ -178,14 +179,6 @@ class Allocation:
     def mu_after_choice(self) -> float:
         """What tables are thought to have when they are chosen."""
         return self.choice.mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
-
-    def mus_of_relations(self, n_columns: int) -> dict[str, float]:
-        """Divide what relations have: for finer cells, and what third columns say."""
-        third, mu = QUARTER if n_columns > 2 else 0.0, self.relations.mu
-        return {
-            "cells": mu * math.sqrt(1.0 - third),
-            "ranks": mu * math.sqrt(third),
-        }
 
     def mu_of_triples(self, *, related: bool) -> float:
         """Return what tables of three have: also that of relations, if none are."""
@@ -374,16 +367,15 @@ class Kind(NamedTuple):
 
 
 _MARGINALS = Kind("marginals")
-KINDS: dict[Form, tuple[Kind, ...]] = {
-    "pairs": (
-        Kind("triples", QUARTER, _Class.triples),
-        Kind("relations", BESIDE_SHARE, _Class.relations),
-        Kind("pairs", PAIRS_SHARE, _Class.pairs),
-        _MARGINALS,
-    ),
-    "moments": (Kind("moments", worth=_Class.moments), _MARGINALS),
-    "marginals": (_MARGINALS,),
-}
+# Of a table, beside its marginals: tables of pairs (and of triples, where they are
+# affordable), or second moments, or nothing.
+KINDS = (
+    Kind("triples", QUARTER, _Class.triples),
+    Kind("relations", BESIDE_SHARE, _Class.relations),
+    Kind("pairs", PAIRS_SHARE, _Class.pairs),
+    _MARGINALS,
+)
+MOMENT_KINDS = Kind("moments", worth=_Class.moments), _MARGINALS
 # Equal in all classes: of the pairs of the one that has least for them.
 COMMON_KINDS = (
     Kind("choice", BESIDE_SHARE, _Class.choice),
@@ -409,7 +401,9 @@ class Loop(NamedTuple):
     training: Callable[[Hashable, float, float], Training | None]
 
 
-def measured_form(table: Outline, mu: float, *, order: int, tables_first: bool) -> Form:
+def measured_kinds(
+    table: Outline, mu: float, *, order: int, tables_first: bool
+) -> tuple[Kind, ...]:
     """Choose what is measured of a table, each of whose classes has `mu` in all.
 
     With an `order` of 1 marginals alone. Else tables of pairs where some class affords
@@ -418,7 +412,7 @@ def measured_form(table: Outline, mu: float, *, order: int, tables_first: bool) 
     without classes, or of many numbers; but `tables_first` keeps the tables of classes.
     """
     if order == 1:
-        return "marginals"
+        return (_MARGINALS,)
     n_columns, alone = table.n_columns, tuple(table.labels) == (None,)
     largest = _Class.of(table, max(table.n_rows), mu, order=2)
     pairs = largest.pairs(mu)
@@ -432,10 +426,10 @@ def measured_form(table: Outline, mu: float, *, order: int, tables_first: bool) 
     numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= FEW * n_columns
     scarce = replace(largest, mu=mu * math.sqrt(PAIRS_SHARE)).is_scarce(n_tables)
     if pairs and not (scarce and (alone or (numbers and not tables_first))):
-        return "pairs"
+        return KINDS
     if largest.moments(mu):
-        return "moments"
-    return "pairs" if pairs else "marginals"
+        return MOMENT_KINDS
+    return KINDS if pairs else (_MARGINALS,)
 
 
 # --- Its division ---------------------------------------------------------------------
@@ -463,11 +457,6 @@ def allocate(
     An algorithm may have `shares` of its own, as ``{"choice": 0.1, "pairs": 0.7}``,
     each of what is left, for `n_tables` tables of pairs in a class that affords some.
     Marginals have the rest, and in other classes all.
-
-    Raises
-    ------
-    ValueError
-        If these shares are of other releases, or no such numbers.
     """
     kinds: tuple[Kind, ...] = ()
     left = mu
@@ -486,8 +475,7 @@ def allocate(
     elif loop is None or loop.share < 1.0:
         # A number of steps is taken at its word; else they cost no class its tables.
         least = left if loop is not None and loop.stated else mu
-        form = measured_form(table, least, order=order, tables_first=tables_first)
-        kinds = KINDS[form]
+        kinds = measured_kinds(table, least, order=order, tables_first=tables_first)
     plans = []
     for label, n_rows in zip(table.labels, table.n_rows, strict=True):
         case = _Class.of(table, n_rows, mu, order)
@@ -626,10 +614,11 @@ def _completed(plans: Sequence[Allocation], table: Outline) -> list[Allocation]:
             # Of rows that are shortened to twice their mean squared length.
             norm = CLIP * n_columns / math.sqrt(2.0)
             more["moments"] = Spend(mu, norm / (mu * max(plan.n_rows, 1.0)))
+        plan = replace(plan, **more)
         if mu := plan.relations.mu:  # of one, which has all of it for finer cells
-            of_cells = plan.mus_of_relations(n_columns)["cells"]
-            more["relations"] = Spend(mu, grid_noise_std(of_cells, 1.0))
-        completed.append(replace(plan, **more))
+            noise_std = grid_noise_std(plan.mu_of("cells"), 1.0)
+            plan = replace(plan, relations=Spend(mu, noise_std))
+        completed.append(plan)
     return completed
 
 
@@ -647,7 +636,7 @@ def with_unlabelled(
     if others:
         mu = _without(mu, first.choice.mu, first.together.mu, first.relations.mu)
     case = _Class.of(table, table.n_rows[0], mu, order)
-    plan = _divided(UNLABELLED, case, KINDS["pairs"])
+    plan = _divided(UNLABELLED, case, KINDS)
     if not plan.pairs.mu:
         return plans
     (plan,) = _with_common([plan], table.n_columns)

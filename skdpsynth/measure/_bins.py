@@ -287,25 +287,6 @@ class TableBins:
             of_column[: len(present)] = inside
         return groups
 
-    def coarser(self) -> list[NDArray[np.float32]]:
-        """Return groups of neighbouring bins, some larger than others, by column.
-
-        Of shape (n_bins, n_groups): an entry is 1 where a bin is in a group. Bins that
-        are no intervals are alone.
-        """
-        of_columns = []
-        for column in self.columns:
-            n_intervals = column.n_intervals
-            beside = np.arange(column.n_bins - n_intervals)
-            groups = [np.zeros((column.n_bins, 0), dtype=bool)]
-            for factor in (4, 16):
-                if n_intervals >= 2 * factor:
-                    inside = np.arange(n_intervals) // factor
-                    places = np.concatenate([inside, inside[-1] + 1 + beside])
-                    groups.append(places[:, None] == np.arange(places.max() + 1))
-            of_columns.append(np.concatenate(groups, axis=1).astype(np.float32))
-        return of_columns
-
     def normal_scores(self, shares: Floats) -> Floats:
         """Return normal scores (D,) of the middles of intervals; NaN elsewhere.
 

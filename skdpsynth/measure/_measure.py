@@ -129,7 +129,9 @@ def _with_bins(measured: Measurements, plans: Sequence[Allocation]) -> Measureme
     rules, columns = metadata.rules, enumerate(metadata.columns)
     alike = {j: rules.alike(column.name) for j, column in columns}
     bins, _ = choose_bins(metadata.domains, measured.estimates, prior, n_bins, alike)
-    return measured.and_more(bins=bins)
+    chosen = measured.and_more()
+    chosen.bins = bins
+    return chosen
 
 
 def _two_columns(
@@ -278,9 +280,9 @@ def _related_columns(
     if not strong:
         return measured
     pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
-    mus = plans[joined[0]].mus_of_relations(len(domains))
+    plan = plans[joined[0]]
     cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
-    measured = measured.and_more(ask.of_all(cells, mus["cells"], joined))
+    measured = measured.and_more(ask.of_all(cells, plan.mu_of("cells"), joined))
     if len(domains) == 2:  # there is no third column
         return measured
     # In a wide table only third columns that share most information with the child.
@@ -292,14 +294,14 @@ def _related_columns(
         sets += [(one.parent, one.child, j) for j in sorted(third)]
         groups += [one.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
-    return measured.and_more(ask.of_all(ranks, mus["ranks"], joined))
+    return measured.and_more(ask.of_all(ranks, plan.mu_of("ranks"), joined))
 
 
 def _ask_design(
     measured: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Ask the queries of a design again, but for its marginals, which were asked."""
-    kinds, n_columns = [*QUERIES], len(measured.metadata.domains)
+    kinds = [*QUERIES]
     joined, answers = np.flatnonzero(design.joined).tolist(), []
     for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):
         query, places = answer.query, design._places(answer)
@@ -311,11 +313,9 @@ def _ask_design(
         alike = [o.scopes for o in design if o.query.kind == query.kind]
         mus = []
         for c, scope in zip(places or joined[:1], answer.scopes, strict=True):
-            n, kind = sum(scope in scopes for scopes in alike), query.kind
-            if kind in (shared := plans[c].mus_of_relations(n_columns)):
-                mus.append(shared[kind] / math.sqrt(n))
-            else:
-                mus.append(plans[c].mu_of(kind if places else "together", n))
+            kind = query.kind if places or query.kind != "pairs" else "together"
+            n_answers = sum(scope in scopes for scopes in alike)
+            mus.append(plans[c].mu_of(kind, n_answers))
         if places:
             answers.append(ask.of_each(query, mus, places))
         else:

@@ -124,8 +124,6 @@ class Measurements:
         Planned noise of the counts of tables of one column, in rows.
     cells : dict of int to ndarray
         Edges of the cells of each numeric column, which its marginals are made of.
-    bins : TableBins, optional
-        The bins of all columns in tables of two columns, where none was released yet.
 
     See Also
     --------
@@ -148,15 +146,15 @@ class Measurements:
         released: Iterable[Measurement] = (),
         planned_stds: Sequence[float] | Floats | None = None,
         cells: Mapping[int, Floats] | None = None,
-        bins: TableBins | None = None,
     ) -> None:
         self.metadata = metadata
         self._released = tuple(released)
         stds = np.zeros(len(metadata.classes)) if planned_stds is None else planned_stds
         self.planned_stds = np.array(stds, dtype=np.float64)
         self.cells = {} if cells is None else cells
+        # Of all columns, D of them, if there are tables of two columns.
         of_pairs = (pairs.query.bins for pairs in self._of_kind("pairs"))
-        self.bins: Any = next(of_pairs, bins)  # if there are tables of two columns
+        self.bins: Any = next(of_pairs, None)
         self._claim: tuple[TableSchema, PrivacyReport] | None = None
         self._check()
 
@@ -194,24 +192,20 @@ class Measurements:
         alone = not of_pairs or self.together is None
         require(alone or self.joined.sum() > 1, "classes")
 
-    def and_more(
-        self, *more: Measurement, bins: TableBins | None = None
-    ) -> Measurements:
+    def and_more(self, *more: Measurement) -> Measurements:
         """Return these and others; for synthesizers.
 
         Parameters
         ----------
         *more : Measurement
             Answers of the same fit, but no marginals.
-        bins : TableBins, optional
-            Those of tables of two columns, once they are chosen.
 
         Returns
         -------
         Measurements
             All of them.
         """
-        given = (*self, *more), self.planned_stds, self.cells, bins or self.bins
+        given = (*self, *more), self.planned_stds, self.cells
         together = Measurements(self.metadata, *given)
         together.__dict__["estimates"] = self.estimates
         return together
@@ -474,28 +468,23 @@ class Measurements:
         """Return the answers to some kinds of queries."""
         return [answer for answer in self if answer.query.kind in kinds]
 
-    def of(self, kind: str, position: int) -> list[Measurement]:
-        """Return the answers of one class; for synthesizers.
-
-        Parameters
-        ----------
-        kind : str
-            That of the queries: "marginals", "pairs", "triples" or "moments".
-        position : int
-            Of the class.
-
-        Returns
-        -------
-        list of Measurement
-            None, or some.
-        """
-        every, scope = self._of_kind(kind), self.metadata.classes.scopes[position]
-        return [answer.of(scope) for answer in every if scope in answer.scopes]
+    def _by_class(self, kind: str) -> list[list[Measurement]]:
+        """Return the answers to queries that differ by class, of each none or some."""
+        every = self._of_kind(kind)
+        return [
+            [answer.of(scope) for answer in every if scope in answer.scopes]
+            for scope in self.metadata.classes.scopes
+        ]
 
     @property
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class, whose bins differ."""
-        return [self.of("marginals", c) for c in range(len(self.metadata.classes))]
+        return self._by_class("marginals")
+
+    @property
+    def triples(self) -> list[list[Measurement]]:
+        """Tables of three columns of each class, none or once; their groups differ."""
+        return self._by_class("triples")
 
     @property
     def opened_cells(self) -> dict[int, Floats]:
@@ -544,8 +533,7 @@ class Measurements:
     @cached_property
     def has_pairs(self) -> Bools:
         """Which classes have tables of two columns of their own."""
-        scopes = {scope for pairs in self._of_kind("pairs") for scope in pairs.scopes}
-        return np.array([scope in scopes for scope in self.metadata.classes.scopes])
+        return np.array([*map(bool, self._by_class("pairs"))])
 
     @property
     def joined(self) -> Bools:

@@ -212,11 +212,9 @@ class Ask(NamedTuple):
     ) -> Measurement:
         """Release an answer of each of the classes at some positions."""
         each = [self.of_all(query, mu, [c]) for mu, c in zip(mus, classes, strict=True)]
-        values = np.concatenate([answer.values for answer in each])
-        stds = np.concatenate([answer.noise_std for answer in each])
-        of_units = np.concatenate([answer.mu for answer in each])
-        scopes = tuple(answer.scopes[0] for answer in each)
-        return Measurement(query, values, stds, of_units, scopes)
+        parts = zip(*((one.values, one.noise_std, one.mu) for one in each), strict=True)
+        scopes = tuple(one.scopes[0] for one in each)
+        return Measurement(query, *map(np.concatenate, parts), scopes)
 
 
 # --- One column -------------------------------------------------------------------

@@ -37,12 +37,12 @@ def fit_factors(measured: Measurements) -> Floats:
     model, most = measured.model, LEAST_FACTORS
     n_classes, n_columns = len(model.marginals), len(measured.metadata.domains)
     loadings = np.zeros((n_classes, n_columns, _MOST_FACTORS))
-    for c, of_class in enumerate(loadings):
-        for answer in measured.of("moments", c):
+    for answer in measured:
+        if answer.query.kind == "moments":
             (values,), (std,) = answer.values, answer.noise_std.tolist()
-            _, *moments = model.score_moments(c)
+            _, *moments = model.score_moments(c := answer.query.position)
             factors = factors_above_noise(values, std, *moments)
-            of_class[:, : factors.shape[1]] = factors
+            loadings[c, :, : factors.shape[1]] = factors
             most = max(most, factors.shape[1])
     return loadings[:, :, :most].copy()
 

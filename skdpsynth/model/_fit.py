@@ -17,6 +17,7 @@ import numpy as np
 import threadpoolctl
 from numpy.typing import NDArray
 from scipy.optimize import nnls
+from scipy.special import softmax
 
 from skdpsynth.measure import (
     LEAST_NOISE,
@@ -377,22 +378,22 @@ class Components(NamedTuple):
 
     def of(self, position: int) -> Components:
         """Return those of one class."""
-        logs = self.log_weights[position]
-        kept = np.isfinite(logs)
+        kept = np.isfinite(logs := self.log_weights[position])
         parts = logs[kept], self.parameters[kept], self.home[kept]
         return Components(*parts, self.heads, self.n_together)
 
     def mixture(self, ranks: Floats) -> Mixture:
         """Return the generator of one class."""
-        logs, arrays = self.log_weights.astype(np.float64), self.heads.arrays
-        weights = np.exp(logs - logs.max())
+        weights, arrays = softmax(self.log_weights.astype(float)), self.heads.arrays
         probabilities = self.heads(*map(arrays.take, (self.parameters, self.home)))
-        return Mixture(weights / weights.sum(), arrays.give(probabilities), ranks)
+        return Mixture(weights, arrays.give(probabilities), ranks)
 
     def mixtures(self, ranks: Floats) -> list[Mixture | None]:
-        """Return the generators of classes, (n_classes, 2, D); None if without."""
-        known = enumerate(np.isfinite(self.log_weights).max(axis=1).tolist())
-        return [self.of(c).mixture(ranks[c]) if has else None for c, has in known]
+        """Return the generators of all classes; None if without components."""
+        each = zip(map(self.of, range(len(self.log_weights))), ranks, strict=False)
+        return [
+            own.mixture(of_class) if len(own.home) else None for own, of_class in each
+        ]
 
 
 class AdamSteps:
@@ -500,8 +501,7 @@ def fit_components(
                 slopes = slopes_of_loss(released, heads, *start, triples=triples)
                 step(slopes, longest * (1.0 - falling * n / length))
     logs = give(log_weights)
-    odds = np.exp(logs - logs.max(axis=1, keepdims=True))
-    kept = odds >= LEAST_SHARE * odds.sum(axis=1, keepdims=True)
+    kept = softmax(logs, axis=1) >= LEAST_SHARE
     shared = give(parameters), give(home), heads, n_classes
     return Components(np.where(kept, logs, np.float32(-np.inf)), *shared)
 
@@ -579,7 +579,7 @@ def fit_mixture(
     bins, classes = measured.bins, measured.model.metadata.classes
     counts, prior = classes.counts, classes.labelled.prior
     shares, stds, has_pairs = measured.shares, measured.planned_stds, measured.has_pairs
-    n_classes, pairs = len(prior), measured.pairs
+    n_classes, pairs, triples = len(prior), measured.pairs, measured.triples
     joint = len(counts) > n_classes
     # On Thyroid with 10 % of the labels (validation, 23 seeds) the AUROC of two
     # classifiers was 0.83 where noise did not count, 0.85 from LIKELY, 0.87 from twice.
@@ -589,7 +589,7 @@ def fit_mixture(
     groups = [[c] for c in positions] + [rest] * bool(rest)
 
     def of_class(c: int) -> tuple[Any, ...]:
-        return shares[c], stds[c], pairs[c], measured.of("triples", c)
+        return shares[c], stds[c], pairs[c], triples[c]
 
     def of_groups(values: Floats) -> Floats:
         return np.array([values[group].sum() for group in groups])

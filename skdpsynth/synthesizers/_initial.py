@@ -126,7 +126,7 @@ class InitialMixture:
             measured.shares[position],
             measured.planned_stds[position],
             measured.corrected[position],
-            measured.of("triples", position),
+            measured.triples[position],
             arrays=self.components.heads.arrays,
         )
         return MixtureTrainer(
@@ -152,7 +152,7 @@ class InitialNetwork:
     def __init__(self, metadata: Metadata, hidden_dims: Sequence[int]) -> None:
         n_cells = max(min(CELLS, CELLS**2 // max(len(metadata.domains), 1)), 2)
         self._bins, flat = even_bins(metadata, n_cells)
-        self._groups = self._bins.coarser()
+        self._groups = NetworkTrainer.groups_of(self._bins.columns)
         self.model = TableModel(metadata, flat)
         self._ranks = self._bins.ranks(flat[0])
         self._hidden_dims = hidden_dims

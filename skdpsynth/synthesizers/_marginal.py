@@ -346,7 +346,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         return NUMPY if device.type == "cpu" else on_device(device)
 
     @property
-    def _known(self) -> Metadata | None:
+    def _known(self) -> Metadata | None:  # type: ignore[override]
         return None if self.design is None else self.design.metadata
 
     def _check_parameters(self) -> None:

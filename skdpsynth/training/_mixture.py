@@ -19,9 +19,6 @@ from skdpsynth.utils.arrays import Floats, Ints
 # Where a probability is next to 0 or 1; without a limit steps that diverge end in NaN.
 _MOST_LOGIT = 30.0
 _MOST_SCORES = 4  # of a column, as long as steps can show all their products
-# And as long as there are no more products than this: with two scores of Kaggle Credit
-# (849 products, not 435) lost pairs were won back by .45 of their distance, not .15.
-_MOST_FEATURES = 1000
 _MOST_SCORE = 4.0  # of a bin: those of rare ones would hide those of all others
 # Length of a step towards the measured tables at first; it falls to 0. At .005 and .1
 # these were .010 off, at .02 .008 (2,000 rows, four fits).
@@ -72,7 +69,9 @@ class BinScores:
             wanted |= ~given[column[first], column[second]]
             wanted &= column[first] < column[second]
             first, second = first[wanted], second[wanted]
-            if len(first) <= min(most, _MOST_FEATURES):
+            # With two scores of Kaggle Credit (849 products, not 435) lost pairs were
+            # won back by .45 of their distance, not .15.
+            if len(first) <= min(most, 2 * MOST_PRODUCTS):
                 break
         table = np.hstack(parts)
         means = mixture.probabilities @ table

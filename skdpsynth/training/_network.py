@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -88,6 +88,25 @@ class NetworkTrainer(Trainer):
         weight *= 0.1  # of the last layer: nearly even bins at first
         self._direction = Adam(momentum=MOMENTUM)  # type: ignore[method-assign]
         self._last: tuple[Draws, tuple[Tensor, Tensor, list[Tensor]]] | None = None
+
+    @staticmethod
+    def groups_of(columns: Iterable[Any]) -> list[NDArray[np.float32]]:
+        """Return groups of neighbouring bins, some larger than others, by column.
+
+        An entry is 1 where a bin is in a group. Bins that are no intervals are alone.
+        """
+        of_columns = []
+        for column in columns:
+            n_intervals = column.n_intervals
+            beside = np.arange(column.n_bins - n_intervals)
+            groups = [np.zeros((column.n_bins, 0), dtype=bool)]
+            for factor in (4, 16):
+                if n_intervals >= 2 * factor:
+                    inside = np.arange(n_intervals) // factor
+                    places = np.concatenate([inside, inside[-1] + 1 + beside])
+                    groups.append(places[:, None] == np.arange(places.max() + 1))
+            of_columns.append(np.concatenate(groups, axis=1).astype(np.float32))
+        return of_columns
 
     @property
     def scales(self) -> Tensor:

@@ -73,14 +73,11 @@ def test_moments_are_those_of_scores_with_the_noise_that_is_said():
     limit = math.sqrt(2 * np.square(stds).sum())
     off *= limit / np.maximum(np.linalg.norm(off, axis=1, keepdims=True), limit)
     expected = (off.T @ off / N_ROWS)[np.triu_indices(3, 1)]
-    np.testing.assert_allclose(
-        exact.of("moments", 0)[0].values, expected[None], atol=0.005
-    )
+    np.testing.assert_allclose(exact[-1].values, expected[None], atol=0.005)
     noisy, _ = measured(20.0, 0.15)
     _, stds, _ = noisy.model.score_moments(0)
     std = 2 * np.square(stds).sum() / math.sqrt(2) / 0.15 / N_ROWS
-    (answer,) = noisy.of("moments", 0)
-    assert answer.noise_std == pytest.approx(std, rel=1e-3)
+    assert noisy[-1].noise_std == pytest.approx(std, rel=1e-3)
 
 
 def test_scores_of_rows_follow_their_class():

@@ -6,6 +6,7 @@ Their privacy is in `test_privacy.py`, their loops and twins in modules of their
 import functools
 import inspect
 import math
+import pkgutil
 import re
 import time
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -116,8 +117,9 @@ def of_factors(monkeypatch):
     def begin(share):
         where = "skdpsynth.model._factors.factors_above_noise"
         monkeypatch.setattr(where, lambda *own: share * factors_above_noise(*own))
-        where = "skdpsynth.measure._allocation.measured_form"
-        monkeypatch.setattr(where, lambda *asked, **more: "moments")
+        where = "skdpsynth.measure._allocation"
+        kinds = pkgutil.resolve_name(f"{where}:MOMENT_KINDS")
+        monkeypatch.setattr(f"{where}.measured_kinds", lambda *_, **more: kinds)
 
     return begin
 
