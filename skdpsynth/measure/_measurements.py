@@ -179,9 +179,7 @@ class Measurements:
             require(last.columns == (*range(len(domains)),), "rounds")
             require(len(first) <= 1 and set(self.cells) == set(last.edges), "cells")
         others = [o for o in self if o.query.kind not in ("marginals", "pairs")]
-        asked = [
-            (other.query.kind, scope) for other in others for scope in other.scopes
-        ]
+        asked = [(one.query.kind, scope) for one in others for scope in one.scopes]
         require(len({*asked}) == len(asked), "an answer that comes twice")
         of_pairs = self._of_kind("pairs")
         require(all(pairs.query.bins is self.bins for pairs in of_pairs), "other bins")

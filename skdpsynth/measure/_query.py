@@ -213,8 +213,9 @@ class Ask(NamedTuple):
         """Release an answer of each of the classes at some positions."""
         each = [self.of_all(query, mu, [c]) for mu, c in zip(mus, classes, strict=True)]
         parts = zip(*((one.values, one.noise_std, one.mu) for one in each), strict=True)
+        values, stds, of_units = map(np.concatenate, parts)
         scopes = tuple(one.scopes[0] for one in each)
-        return Measurement(query, *map(np.concatenate, parts), scopes)
+        return Measurement(query, values, stds, of_units, scopes)
 
 
 # --- One column -------------------------------------------------------------------

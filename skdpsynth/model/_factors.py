@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from skdpsynth.measure import LITTLE, Measurements
-from skdpsynth.model._mixture import lenders
+from skdpsynth.model._mixture import State, lenders
 from skdpsynth.utils import (
     check_array,
     in_chunks,
@@ -24,8 +23,6 @@ from skdpsynth.utils import (
 )
 from skdpsynth.utils.arrays import Floats, Ints
 
-State = Mapping[str, Any]
-
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs
 _ROUNDS = 6  # of the search for what columns share, which is the diagonal
 MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
@@ -34,9 +31,9 @@ LEAST_FACTORS = 4  # of a generator, where training starts
 
 def fit_factors(measured: Measurements) -> Floats:
     """Find loadings (n_classes, n_columns, n_factors), 0 where nothing was measured."""
-    model, most = measured.model, LEAST_FACTORS
-    n_classes, n_columns = len(model.marginals), len(measured.metadata.domains)
-    loadings = np.zeros((n_classes, n_columns, _MOST_FACTORS))
+    model = measured.model
+    shape = len(model.marginals), len(model.metadata.domains), _MOST_FACTORS
+    loadings, most = np.zeros(shape), LEAST_FACTORS
     for answer in measured:
         if answer.query.kind == "moments":
             (values,), (std,) = answer.values, answer.noise_std.tolist()
@@ -136,12 +133,13 @@ class FactorGenerator:
     ) -> FactorGenerator:
         """Rebuild what `to_state` split, and check it."""
         require(document["n_classes"] == n_classes, "another number of classes")
-        loadings = [arrays[f"generator.{c}.loadings"] for c in range(n_classes)]
-        for c, of_class in enumerate(loadings):
-            # Of a file: no sum or product of them overflows.
-            shape = n_columns, loadings[0].shape[-1]
-            check_array(of_class, "f", shape, -MOST_LOADING, MOST_LOADING)
-            # Up to 0.2 networks of factors had means and scales of their own.
-            moved = f"generator.{c}.location", f"generator.{c}.log_scale"
-            require(not any(np.any(arrays.get(name)) for name in moved), "moved scores")
-        return cls(np.array(loadings))
+        every = [f"generator.{c}" for c in range(n_classes)]
+        loadings = np.array([arrays[f"{place}.loadings"] for place in every])
+        # Of a file: no sum or product of them overflows.
+        shape = n_classes, n_columns, loadings.shape[-1]
+        check_array(loadings, "f", shape, -MOST_LOADING, MOST_LOADING)
+        # Up to 0.2 networks of factors had means and scales of their own.
+        for name in ("location", "log_scale"):
+            moved = (arrays.get(f"{place}.{name}") for place in every)
+            require(not any(map(np.any, moved)), "moved scores")
+        return cls(loadings)

@@ -390,9 +390,9 @@ class Components(NamedTuple):
 
     def mixtures(self, ranks: Floats) -> list[Mixture | None]:
         """Return the generators of all classes; None if without components."""
-        each = zip(map(self.of, range(len(self.log_weights))), ranks, strict=False)
         return [
-            own.mixture(of_class) if len(own.home) else None for own, of_class in each
+            self.of(c).mixture(ranks[c]) if np.isfinite(logs).any() else None
+            for c, logs in enumerate(self.log_weights)
         ]
 
 
@@ -503,7 +503,7 @@ def fit_components(
     logs = give(log_weights)
     kept = softmax(logs, axis=1) >= LEAST_SHARE
     shared = give(parameters), give(home), heads, n_classes
-    return Components(np.where(kept, logs, np.float32(-np.inf)), *shared)
+    return Components(np.where(kept, logs, -np.inf), *shared)
 
 
 # Part of the doubt that other shares of the classes leave at most, to be taken. Labels
@@ -541,9 +541,7 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
     return (fitted, less) if less < _BETTER * usual else (prior, usual)
 
 
-def make_generator(
-    fitted: Sequence[Mixture | None], measured: Measurements
-) -> MixtureGenerator:
+def make_generator(fitted: Sequence[Any], measured: Measurements) -> MixtureGenerator:
     """Make the generator of all classes; those without a mixture borrow one."""
     model, bins = measured.model.labelled, measured.bins
     classes = model.metadata.classes
@@ -554,7 +552,7 @@ def make_generator(
     followers = Followers(relations.each, relations.std, within, of_cells)
     mixtures, some = [], np.array([mixture is not None for mixture in fitted])
     for c, lender in enumerate(lenders(some, classes.planned).tolist()):
-        mixture: Any = fitted[lender]
+        mixture = fitted[lender]
         if c != lender:
             independent = Mixture.independent(measured.shares[c], measured.ranks[c])
             categories = [column.rest >= 0 for column in bins.columns]

@@ -69,7 +69,7 @@ def fit_initial(
     fitted = fit_mixture(measured, seed=seed, arrays=arrays)
     mixtures: list[Any] = fitted.mixtures(measured.ranks)
     scores = {
-        c: BinScores.fit(mixtures[c], starts, measured.pairs[c].pairs, most)
+        c: BinScores.fit(mixtures[c], starts, measured.pairs[c].asked, most)
         for c, most in trained.items()
     }
     fitted = fitted._replace(heads=Heads(starts, fitted.heads.scores, tensors))

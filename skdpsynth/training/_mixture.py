@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skdpsynth.measure import RARE
 from skdpsynth.model import Components, Mixture, ReleasedClass, slopes_of_loss
 from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Score, Trainer, products
-from skdpsynth.utils.arrays import Floats, Ints
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 # Where a probability is next to 0 or 1; without a limit steps that diverge end in NaN.
 _MOST_LOGIT = 30.0
@@ -43,7 +43,7 @@ class BinScores:
         cls,
         mixture: Mixture,
         starts: Ints,
-        measured: ArrayLike = (),
+        measured: Bools,
         most: float = MOST_PRODUCTS,
     ) -> BinScores:
         """Fit scores of bins to an initial mixture (correspondence analysis).
@@ -52,13 +52,10 @@ class BinScores:
         categories has no meaning. There their means are 0 and their variances 1, but
         for bins so rare that their scores are cut off. Every pair of columns has a
         feature, by their first scores; of too many pairs those that depend most on each
-        other. Pairs that are not among the `measured` ones, of shape (n_pairs, 2), have
-        products of up to 4 scores each, if features are then not more than `most`.
+        other. Pairs that were not `measured`, (n_columns, n_columns), have products of
+        up to 4 scores each, if features are then not more than `most`.
         """
-        n_columns = len(starts) - 1
-        given = np.zeros((n_columns, n_columns), dtype=bool)
-        given[tuple(np.reshape(measured, (-1, 2)).astype(int).T)] = True
-        scores = _scores_of_bins(mixture, starts)
+        n_columns, scores = len(starts) - 1, _scores_of_bins(mixture, starts)
         few = n_columns * (n_columns - 1) <= 2 * min(most, MOST_PRODUCTS)
         for n_scores in range(_MOST_SCORES if few else 1, 0, -1):
             parts = [part[:, :n_scores] for part in scores]
@@ -66,7 +63,7 @@ class BinScores:
             leads = np.diff(column, prepend=-1) > 0
             first, second = np.triu_indices(len(column), 1)
             wanted = leads[first] & leads[second]
-            wanted |= ~given[column[first], column[second]]
+            wanted |= ~measured[column[first], column[second]]
             wanted &= column[first] < column[second]
             first, second = first[wanted], second[wanted]
             # With two scores of Kaggle Credit (849 products, not 435) lost pairs were

@@ -97,13 +97,12 @@ class NetworkTrainer(Trainer):
         """
         of_columns = []
         for column in columns:
-            n_intervals = column.n_intervals
-            beside = np.arange(column.n_bins - n_intervals)
-            groups = [np.zeros((column.n_bins, 0), dtype=bool)]
+            n, bins = column.n_intervals, np.arange(column.n_bins)
+            groups = [np.zeros((len(bins), 0), dtype=bool)]
             for factor in (4, 16):
-                if n_intervals >= 2 * factor:
-                    inside = np.arange(n_intervals) // factor
-                    places = np.concatenate([inside, inside[-1] + 1 + beside])
+                if n >= 2 * factor:
+                    alone = bins - n + (n - 1) // factor + 1
+                    places = np.where(bins < n, bins // factor, alone)
                     groups.append(places[:, None] == np.arange(places.max() + 1))
             of_columns.append(np.concatenate(groups, axis=1).astype(np.float32))
         return of_columns

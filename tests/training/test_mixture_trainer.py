@@ -18,6 +18,7 @@ STARTS = np.array([0, 3, 5, 9])
 D, N_COMPONENTS, N_ROWS = 9, 6, 5000.0
 CPU = torch.device("cpu")
 TENSORS = on_device(CPU)
+EVERY = np.triu(np.ones((3, 3), dtype=bool), 1)  # pair of columns
 
 
 def make_mixture(seed=0, n_components=N_COMPONENTS):
@@ -45,8 +46,7 @@ def make_released(mixture):
     joint, shares = joint_of(mixture)
     measured = np.triu(joint > 0)
     counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
-    asked = np.triu(np.ones((3, 3), dtype=bool), 1)
-    tables = PairTables(counts, asked, 5.0, N_ROWS)
+    tables = PairTables(counts, EVERY, 5.0, N_ROWS)
     return ReleasedClass(STARTS, shares, 5.0, tables, arrays=TENSORS)
 
 
@@ -62,7 +62,7 @@ def components_of(mixture):
 
 def scores_of(mixture):
     """Return the scores where the tables of all pairs were measured."""
-    return BinScores.fit(mixture, STARTS, list(combinations(range(3), 2)))
+    return BinScores.fit(mixture, STARTS, EVERY)
 
 
 def make_trainer(mixture=None, *, seed=0, n_steps=20):
@@ -94,7 +94,8 @@ def test_scores_of_bins_are_those_of_correspondence_analysis():
 
 def test_columns_with_one_bin_or_that_depend_on_nothing_have_finite_scores():
     shares, starts = np.array([[1.0, 0.2, 0.3, 0.5]]), np.array([0, 1, 4])
-    scores = BinScores.fit(Mixture(np.ones(1), shares, np.zeros((2, 4))), starts)
+    mixture = Mixture(np.ones(1), shares, np.zeros((2, 4)))
+    scores = BinScores.fit(mixture, starts, np.zeros((2, 2), dtype=bool))
     assert not scores.table[:, scores.columns == 0].any()
     table = scores.table[1:, scores.columns == 1]
     np.testing.assert_allclose(shares[0, 1:] @ table**2, 1.0)
@@ -104,11 +105,11 @@ def test_pairs_without_a_table_have_products_of_more_scores():
     """Columns of 3, 2 and 4 bins have 2, 1 and 3 scores, without a constant."""
     mixture, n_of = make_mixture(), [2, 1, 3]
     for measured, most, expected in (
-        ([(0, 1), (0, 2), (1, 2)], 500, 3),
-        ([(0, 1), (1, 2)], 500, 2 + 2 * 3),
-        ([], 500, 2 * 1 + 2 * 3 + 1 * 3),
-        ([], 10, 2 * 1 + 2 * 2 + 1 * 2),  # of two scores each
-        ([], 0, 3),
+        (EVERY, 500, 3),
+        (np.eye(3, k=1) > 0, 500, 2 + 2 * 3),
+        (~EVERY, 500, 2 * 1 + 2 * 3 + 1 * 3),
+        (~EVERY, 10, 2 * 1 + 2 * 2 + 1 * 2),  # of two scores each
+        (~EVERY, 0, 3),
     ):
         scores = BinScores.fit(mixture, STARTS, measured, most)
         first, second = scores.products
