@@ -13,7 +13,7 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from skdpsynth.measure import LITTLE, Measurements
-from skdpsynth.model._mixture import State, lenders
+from skdpsynth.model._mixture import State
 from skdpsynth.utils import (
     check_array,
     in_chunks,
@@ -21,7 +21,7 @@ from skdpsynth.utils import (
     n_threads,
     require,
 )
-from skdpsynth.utils.arrays import Floats, Ints
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs
 _ROUNDS = 6  # of the search for what columns share, which is the diagonal
@@ -78,6 +78,16 @@ def factors_above_noise(
     shared, limit = np.square(loadings).sum(axis=1, keepdims=True), 1.0 - LITTLE**2
     loadings *= np.sqrt(limit / np.maximum(shared, limit))
     return np.asarray(loadings / np.sqrt(1.0 - np.minimum(shared, limit)))
+
+
+def lenders(lending: Bools, n_rows: Floats) -> Ints:
+    """Return the class whose dependence each class has: its own, or the largest known.
+
+    Dependence in one class and none in another is a difference that the rows do not
+    have, and classifiers learn it. `n_rows` are planned, so public.
+    """
+    largest = np.where(lending, n_rows, -np.inf).argmax()
+    return np.where(lending, np.arange(len(lending)), largest)
 
 
 class FactorGenerator:

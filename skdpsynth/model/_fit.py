@@ -29,7 +29,8 @@ from skdpsynth.measure import (
     Measurements,
     PairTables,
 )
-from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator, lenders
+from skdpsynth.model._factors import lenders
+from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator
 from skdpsynth.utils.arrays import Floats, Ints
 
 Array = Any  # of NumPy, or a tensor

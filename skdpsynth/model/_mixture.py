@@ -18,7 +18,7 @@ from skdpsynth.utils import (
     in_order_of_class,
     require,
 )
-from skdpsynth.utils.arrays import Bools, Floats, Ints
+from skdpsynth.utils.arrays import Floats, Ints
 
 State = Mapping[str, Any]
 
@@ -31,17 +31,6 @@ def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
         table = table * (rows / np.maximum(table.sum(axis=1), SMALLEST))[:, None]
         table = table * (columns / np.maximum(table.sum(axis=0), SMALLEST))
     return table / table.sum()
-
-
-def lenders(lending: Bools, n_rows: Floats) -> Ints:
-    """Return the class whose dependence each class has: its own, or the largest known.
-
-    Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
-    public.
-    """
-    largest = np.where(lending, n_rows, -np.inf).argmax()
-    return np.where(lending, np.arange(len(lending)), largest)
 
 
 @dataclass(frozen=True)
