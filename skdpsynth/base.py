@@ -227,7 +227,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         discovery = Discovery(layout, schema, domains)
         # What an algorithm may not ask for is refused before anything is charged.
         columns = [*discovery.declared.values()]
-        self._allocate(Outline((None,), (1.0,), columns, layout.measured), math.inf)
+        self._allocate(Outline((None,), (1.0,), columns), math.inf)
         accountant = self._accountant(layout, schema, self.epsilon, self.budget)
         _LOG.info(
             "Fit of %s to %d columns, target %r, within epsilon %s and delta %s",
