@@ -8,7 +8,6 @@ tables are of two columns, and the model is the mixture of `MarginalSynthesizer`
 
 from __future__ import annotations
 
-import math
 import sys
 from numbers import Integral
 
@@ -89,7 +88,7 @@ class AIMSynthesizer(GeneratedSynthesizer):
             for c, plan in enumerate(plans):
                 if plan.n_tables:
                     worst = choose_worst(measured, plans, c, ask, expected[c])
-                    mu = plan.pairs.mu / math.sqrt(plan.n_tables)
+                    mu = plan.mu_of("pairs", plan.n_tables)
                     measured = measured.and_more(ask.of_each(worst, [mu], [c]))
             model = self._fit_generator(measured, seed)
             expected = [mixture.pair_shares() for mixture in self.generator_.mixtures]

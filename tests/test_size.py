@@ -22,7 +22,7 @@ FOLDERS = {
     ".ci": (44, 296, 1, 0),
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2378, 14846, 25, 0),
+    "examples": (2377, 14840, 25, 0),
     "skdpsynth": (1953, 10382, 8, 15),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
