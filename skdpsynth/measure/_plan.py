@@ -601,9 +601,11 @@ def _of_measured(kind: str, own: Any) -> str:  # noqa: ANN401 - a domain of numb
 def _fate(kind: str, marginal: MarginalTransform, unclear: float) -> tuple[str, str]:
     """Return what a column lost, with the remedy, and what is beside its name."""
     if isinstance(own := marginal.domain, NumericDomain):
+        if not own.guessed:
+            return _of_few(marginal, own, unclear), ""
         words = "the range of {} is a guess, beyond which values are clipped (state it:"
         words = f"{words} {_BOUNDS[kind]}), also codes that are far off (special=[...])"
-        return words if own.guessed else _of_few(marginal, own, unclear), ""
+        return words, ""
     n, rare = len(own.categories), own.other > RARE
     beside = f" ({n} kept, about {100 * own.other:.0f} % of its rows have others)"
     if n == 0 and (rare or not own.nullable):

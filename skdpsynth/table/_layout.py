@@ -53,9 +53,8 @@ class ColumnLayout:
         cls, name: Hashable, series: pd.Series, schema: TableSchema = NOTHING_STATED
     ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
-        described = None
-        if not dtypes.same_name(name, schema.privacy_unit):
-            described = schema.columns.get(name)
+        is_unit = dtypes.same_name(name, schema.privacy_unit)
+        described = None if is_unit else schema.columns.get(name)
         kind, can_be_missing = column_kind(name, series, described)
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
@@ -200,8 +199,9 @@ class ColumnLayout:
     def from_dict(cls, data: Mapping[str, Any]) -> ColumnLayout:
         """Rebuild the layout that `to_dict` wrote."""
         name, dtype = decode_value(data["name"]), dtypes.decode_dtype(data["dtype"])
-        said = data["kind"], data["can_be_missing"]
-        require(dtypes.kind_of_dtype(dtype) == said, "a dtype")
+        said, found = (data["kind"], data["can_be_missing"]), dtypes.kind_of_dtype(dtype)
+        truths = said[0] == "boolean" and dtypes.is_object(dtype)  # as its schema says
+        require(said == (("boolean", True) if truths else found), "a dtype")
         return cls(name, dtype, *said)
 
 
