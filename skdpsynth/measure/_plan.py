@@ -142,9 +142,10 @@ class Guess:
         if n := sum(map(_is_fixed, domains)):
             poor[f"{n} of {len(domains)} columns can hold one value only"] = []
         if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
-            words = _rare_lost(found_from, n_rows)
+            words = _rare_lost(found_from, n_rows, _TEXTS)
             poor[words] = _undeclared(discovery, Categories)
         poor[_lost_amid(costs, n_rows, RARE * gaps)] = _undeclared(discovery, Ranges)
+        poor |= _of_dtypes(self.layout, classes, described)
         of_all = [*_texts(poor, sys.maxsize)]
         of_all += weak_claims(epsilon, accountant.delta, n_rows)
         for c, words in enumerate(unlearnt):
@@ -180,7 +181,7 @@ def _allocated(
     categories_from = costs[Categories].found_from
     mended: _Remarks = {}
     if categories_from > LITTLE * n_rows:
-        words = _rare_lost(categories_from, n_rows)
+        words = _rare_lost(categories_from, n_rows, _TEXTS)
         mended[words] = _undeclared(discovery, Categories)
     # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
     # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
@@ -400,22 +401,33 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 # --- What is poor ---------------------------------------------------------------------
 
 
-def _of_target(
+def _of_dtypes(
     layout: TableLayout, classes: Classes, described: Mapping[Hashable, Column]
 ) -> _Remarks:
-    """Return what is said of classes, and of orders, before a fit and after it."""
+    """Return what a dtype says that is not public, or may not be meant."""
     ordered = [c.name for c in layout.columns if c.ordered and c.name not in described]
     words = "the order of the categories of {} is not public, so they come back sorted"
     words += " by name or number (state it: Categorical([...], ordered=True))"
     remarks: _Remarks = {words: [*map(repr, ordered)]}
+    column = layout.label_column
+    if column is not None and column.kind == "integer" and len(classes) > FEW_NUMBERS:
+        words = f"the target {{}} is an integer column, so it has {len(classes)}"
+        words += " classes (a measurement is declared by Continuous(low, high,"
+        words += " integer=True))"
+        remarks[words] = [repr(column.name)] * (column.name not in described)
+    return remarks
+
+
+def _of_target(
+    layout: TableLayout, classes: Classes, described: Mapping[Hashable, Column]
+) -> _Remarks:
+    """Return what is poor about classes, before a fit and after it."""
+    remarks: _Remarks = {}
     if (column := layout.label_column) is None:
         return remarks
     remedy = f"declare all of {column.name!r} by Categorical([...])"
     if column.kind == "integer":
         remedy += ", or a measurement by Continuous(low, high, integer=True)"
-        if len(classes) > FEW_NUMBERS and column.name not in described:
-            words = f"the target {{}} is an integer column, so it has {len(classes)}"
-            remarks[f"{words} classes ({remedy})"] = [repr(column.name)]
     total, sure = float(classes.counts.sum()), SURE * float(classes.noise_std[0])
     stated = described.get(column.name)
     complete = not getattr(stated, "nullable", column.can_be_missing)
@@ -445,13 +457,12 @@ def _undeclared(discovery: Discovery, kind: type[ColumnStep]) -> list[str]:
     return [repr(column.name) for column in known if column is not None]
 
 
-def _rare_lost(found_from: float, n_rows: float) -> str:
+def _rare_lost(found_from: float, n_rows: float, remedy: str) -> str:
     """Return which categories are not found, if one may have more than one row."""
-    words = f"undeclared categories and missing values of up to {found_from:.0f} rows"
-    words = f"{words} are lost in"
+    words = f"categories and missing values of up to {found_from:.0f} rows are lost in"
     if found_from >= n_rows:
         words = "too few rows for any undeclared category to be found in"
-    return f"{words} {{}} ({_TEXTS})" * (found_from > 1)
+    return f"{words} {{}} ({remedy})" * (found_from > 1)
 
 
 def _lost_amid(costs: Mapping[type, Cost], n_rows: float, least: float = 0.0) -> str:
@@ -526,7 +537,8 @@ def remarks(
     layout, found_from = metadata.layout, costs[Categories].found_from
     clocks, place = Hours({}, TableSchema({})), int(counts.argmax())
     unclear = LIKELY * plans[place].marginals.noise_std / counts[place]
-    rare = _rare_lost(found_from, n_rows) if found_from > FEW * n_rows else ""
+    rare = _rare_lost(found_from, math.inf, "declare Categorical([...])")
+    rare *= found_from > FEW * n_rows
     noise = {e.name: e.noise_std for e in report.entries}.get(Hours.name, math.inf)
     notes = [*map(": ".join, weak_claims(report.epsilon, report.delta, n_rows).items())]
     # A target of numbers that nobody declared.
@@ -573,6 +585,7 @@ def remarks(
             if not words and undeclared and kind not in ("boolean", "timedelta"):
                 words = lost * (not gaps) if is_numeric(column) else rare
             poor[words].append(name + beside)
+        poor |= _of_dtypes(layout, metadata.classes, described)
         parts = "; ".join(_texts(of_table | poor, most))
         return (
             f"Parts of the result are poor: {parts}. Use a larger epsilon, declare more"
