@@ -192,8 +192,9 @@ def _fit(args: Args) -> None:
         schema, _ = _found(table, schema)
         table = replace(table, columns=schema.kinds)
     synthesizer = _synthesizer(args, schema)
-    if args.budget and args.budget_total:  # which is made where there is none
-        synthesizer.budget = skdpsynth.PrivacyBudget(*args.budget_total, args.budget)
+    total: tuple[float, float] | None = args.budget_total
+    if args.budget and total:  # it is made where there is none
+        synthesizer.budget = skdpsynth.PrivacyBudget(*total, args.budget)
     elif args.budget:
         synthesizer.budget = skdpsynth.PrivacyBudget.open(args.budget)
     cost = cost_of_failure(synthesizer.epsilon, synthesizer.delta, synthesizer.budget)
@@ -310,9 +311,8 @@ def _synthesizer(args: Args, schema: TableSchema) -> BaseSynthesizer:
     if args.risk is not None:
         from skdpsynth.privacy import epsilon_for
 
-        epsilon = epsilon_for(args.risk, delta=synthesizer.delta)
-        _say(f"--risk {args.risk:g} is --epsilon {epsilon:.4g}")
-        synthesizer.set_params(epsilon=epsilon)
+        synthesizer.epsilon = epsilon_for(args.risk, delta=args.delta)
+        _say(f"--risk {args.risk:g} is --epsilon {synthesizer.epsilon:.4g}")
     synthesizer._validate_params()
     return synthesizer
 

@@ -23,7 +23,7 @@ FOLDERS = {
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2378, 14846, 25, 0),
-    "skdpsynth": (1953, 10374, 8, 15),
+    "skdpsynth": (1953, 10378, 8, 15),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2065, 12956, 6, 5),
@@ -44,7 +44,7 @@ CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 203  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 523  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41297  # words of docs
+DOCS = 41296  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
