@@ -28,7 +28,7 @@ FOLDERS = {
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2065, 12956, 6, 5),
     "skdpsynth/model": (1448, 11857, 5, 20),
-    "skdpsynth/measure": (6507, 49717, 16, 30),
+    "skdpsynth/measure": (6507, 49726, 16, 30),
     "skdpsynth/metrics": (1819, 9752, 7, 29),
     "skdpsynth/privacy": (3660, 17658, 10, 30),
     "skdpsynth/sampling": (692, 4760, 3, 3),

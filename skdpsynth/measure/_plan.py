@@ -311,19 +311,19 @@ def _guessed_layout(
         if target is not None and target not in {column.name for column in columns}:
             msg = f"The target {target!r} is not in dtypes. Give those of all columns."
             raise InvalidSchemaError(msg)
+        layout = TableLayout.of(tuple(columns), target, schema)
     elif last is not None:
-        check_schema(schema, last)
-        return last
+        layout = last
     elif schema.columns and named <= schema.columns.keys():
         columns = [_layout_of(name, own) for name, own in schema.columns.items()]
         if target is not None and target not in schema.columns:
             columns.append(ColumnLayout(target, None, "categorical", True))
+        return TableLayout.of(tuple(columns), target, schema)
     else:
         raise InvalidSchemaError(
             "plan needs to know the columns. Give dtypes=df.dtypes (names and dtypes "
             "are public), or schema=TableSchema(...) in the constructor or here."
         )
-    layout = TableLayout.of(tuple(columns), target, schema)
     check_schema(schema, layout)
     return layout
 
