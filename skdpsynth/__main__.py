@@ -192,7 +192,11 @@ def _fit(args: Args) -> None:
         schema, _ = _found(table, schema)
         table = replace(table, columns=schema.kinds)
     synthesizer = _synthesizer(args, schema)
-    synthesizer.set_params(budget=_open_budget(args))
+    total: tuple[float, float] | None = args.budget_total
+    if args.budget and total:  # it is made where there is none
+        synthesizer.budget = skdpsynth.PrivacyBudget(*total, args.budget)
+    elif args.budget:
+        synthesizer.budget = skdpsynth.PrivacyBudget.open(args.budget)
     cost = cost_of_failure(synthesizer.epsilon, synthesizer.delta, synthesizer.budget)
     with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
@@ -301,26 +305,16 @@ def _write_rows(
 
 def _synthesizer(args: Args, schema: TableSchema) -> BaseSynthesizer:
     """Make the synthesizer asked for; a ValueError if a parameter is out of range."""
-    names = {"epsilon", "delta", "target"}
-    settings = {name: vars(args)[name] for name in names & vars(args).keys()}
+    settings = {name: vars(args)[name] for name in ("epsilon", "delta", "target")}
     kind = getattr(skdpsynth, _SYNTHESIZERS[args.synthesizer])
     synthesizer: BaseSynthesizer = kind(**settings, schema=schema)
     if args.risk is not None:
         from skdpsynth.privacy import epsilon_for
 
-        epsilon = epsilon_for(args.risk, delta=synthesizer.delta)
-        _say(f"--risk {args.risk:g} is --epsilon {epsilon:.4g}")
-        synthesizer.set_params(epsilon=epsilon)
+        synthesizer.epsilon = epsilon_for(args.risk, delta=args.delta)
+        _say(f"--risk {args.risk:g} is --epsilon {synthesizer.epsilon:.4g}")
     synthesizer._validate_params()
     return synthesizer
-
-
-def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
-    """Open a budget; only one whose totals were given is made where there is none."""
-    if args.budget is None or args.budget_total is None:
-        return args.budget and skdpsynth.PrivacyBudget.open(args.budget)
-    epsilon, delta = args.budget_total
-    return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
 
 
 def _said(args: Args, **flags: str) -> dict[str, Any]:
@@ -477,7 +471,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--max-rows": {"type": int, "metavar": "K", "help": "most rows used of one person"},
     "--epsilon": {"type": float},
     "--risk": {"type": float, "help": "gain of bets on a row, in place of epsilon"},
-    "--delta": {"type": float, "default": argparse.SUPPRESS},
+    "--delta": {"type": float, "default": 1e-5},
     "--synthesizer": {
         "type": lambda name: name.replace("-", "").lower(),
         **{"choices": _SYNTHESIZERS, "default": "marginal", "metavar": "NAME"},

@@ -37,14 +37,14 @@ FOLDERS = {
     "skdpsynth/table": (4157, 33410, 11, 43),
     "skdpsynth/training": (1955, 13498, 9, 33),
     "skdpsynth/utils": (1500, 8912, 10, 30),
-    "tests": (29691, 264564, 115, 0),
+    "tests": (29685, 264513, 115, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 202  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 523  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41736  # words of docs
+DOCS = 41296  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -11,10 +11,9 @@ import math
 import re
 import sys
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import (
     Callable,
-    Container,
     Hashable,
     Iterable,
     Iterator,
@@ -31,11 +30,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.measure._allocation import (
-    NO_DEPENDENCE,
-    Allocation,
-    Outline,
-)
+from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, Outline
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import FEW, LIKELY, LITTLE, N_CELLS, QUARTER, RARE, SURE
 from skdpsynth.measure._steps import (
@@ -54,10 +49,10 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
     MISSING,
+    Classes,
     ColumnDomain,
     ColumnLayout,
     MarginalTransform,
-    Metadata,
     NumericDomain,
     TableLayout,
     check_schema,
@@ -66,6 +61,32 @@ from skdpsynth.table import (
 from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN
 from skdpsynth.utils.containers import dtypes_of
 from skdpsynth.utils.dtypes import CLOCK, OF_CLOCKS
+
+_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
+_LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
+# What is poor, with its remedy, and the columns whose names "{}" stands for, if any.
+_Remarks = dict[str, list[str]]
+_NO_PAIRS = (
+    "too few rows for tables of two columns: only correlations are measured, and what"
+    " goes with each of more than two categories, or is missing together, is not learnt"
+)
+_GUESSES = "too few rows to find undeclared ranges: {} may be guesses"
+_NO_CLOCKS = (
+    "too few rows to measure times of day well, which come back more evenly spread in"
+    " {} (make the hour a column of its own, or state whole days: unit D)"
+)
+_TEXTS = (
+    "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
+)
+# What states a range, by the kind of a column.
+_BOUNDS = {
+    **dict.fromkeys(("continuous", "timedelta"), "Continuous(low, high)"),
+    "integer": "Continuous(low, high, integer=True)",
+    "datetime": "Datetime(low, high)",
+}
+
+
+# --- The table of a plan ---
 
 
 @dataclass(frozen=True)
@@ -93,6 +114,7 @@ class Guess:
         `adversarial` whether it has a loop of training.
         """
         discovery = Discovery(self.layout, self.schema, known=self.known)
+        domains, n_rows = discovery.declared.values(), float(self.counts.sum())
 
         @cache
         def at(epsilon: float) -> list[dict[str, Any]]:
@@ -103,7 +125,7 @@ class Guess:
             place = bisect_left(_EPSILONS, True, key=lambda more: not at(more)[c][poor])
             return (*_EPSILONS, math.nan)[place]
 
-        table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
+        table, accountant = pd.DataFrame(at(epsilon)), accountant_of(epsilon)
         table["epsilon_needed"] = [enough(c, "note") for c in range(len(table))]
         unlearnt = table.pop("unlearnt")
         if not dependent or len(domains) < 2:
@@ -111,25 +133,20 @@ class Guess:
         if not adversarial:
             table["training"] = "fitted to the measurements"
         # Whatever the budget.
-        of_all = []
-        if self.layout.label_column is not None and len(self.labels) == 1:
-            of_all.append("one class only: a classifier has nothing to learn")
-        if n := sum(map(_is_fixed, domains)):
-            of_all.append(f"{n} of {len(domains)} columns can hold one value only")
-        accountant, n_rows = accountant_of(epsilon), self.counts.sum()
-        costs = discovery.costs(accountant, n_rows)
-        label_from = costs[Labels].found_from
-        if label_from > max(RARE * n_rows, 1.0):
-            few = f"up to {label_from:.0f} rows"
-            of_all.append(f"undeclared labels of {few} are not found")
-        found_from = table["category_threshold"].max()
-        if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
-            of_all += _rare_lost(discovery, found_from, n_rows)
-        numeric = _undeclared(discovery, Ranges)
+        costs, described = discovery.costs(accountant, n_rows), self.schema.columns
+        label_from, found_from = costs[Labels].found_from, costs[Categories].found_from
+        counts = np.maximum(self.counts, 1.0)
+        classes = Classes(self.labels, counts, found_from=label_from)
         gaps = any(c.can_be_missing for c in discovery.declared if is_numeric(c))
-        found = [(_lost_amid(costs, n_rows, RARE * gaps), numeric)]
-        found += _of_dtypes(self.layout, self.labels, self.schema.columns)
-        of_all += _texts(found, sys.maxsize)
+        poor = _of_target(self.layout, classes, described)
+        if n := sum(map(_is_fixed, domains)):
+            poor[f"{n} of {len(domains)} columns can hold one value only"] = []
+        if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
+            words = _rare_lost(found_from, n_rows, _TEXTS)
+            poor[words] = _undeclared(discovery, Categories)
+        poor[_lost_amid(costs, n_rows, RARE * gaps)] = _undeclared(discovery, Ranges)
+        poor |= _of_dtypes(self.layout, classes, described)
+        of_all = [*_texts(poor, sys.maxsize)]
         of_all += weak_claims(epsilon, accountant.delta, n_rows)
         for c, words in enumerate(unlearnt):
             mended = enough(c, "unlearnt") if words else math.nan
@@ -139,34 +156,67 @@ class Guess:
         return table
 
 
-def _guessed_layout(
-    dtypes: Mapping[Hashable, Any] | pd.Series | None,
-    schema: TableSchema,
-    target: Hashable,
-    last: TableLayout | None,
-) -> TableLayout:
-    """Lay out a table by dtypes (objects: texts), as the last one, or by a schema."""
-    named = {name for rule in schema.rules for name in rule.names}
-    if dtypes is not None:
-        dtypes = dtypes_of(dtypes)
-        layout = TableLayout.of(_read_dtypes(dtypes, schema), target, schema)
-        if target is not None and target not in dtypes:
-            msg = f"The target {target!r} is not in dtypes. Give those of all columns."
-            raise InvalidSchemaError(msg)
-    elif last is not None:
-        layout = last
-    elif schema.columns and named <= schema.columns.keys():
-        columns = [_layout_of(name, own) for name, own in schema.columns.items()]
-        if target is not None and target not in schema.columns:
-            columns.append(ColumnLayout(target, None, "categorical", True))
-        return TableLayout.of(tuple(columns), target, schema)
-    else:
-        raise InvalidSchemaError(
-            "plan needs to know the columns. Give dtypes=df.dtypes (names and dtypes "
-            "are public), or schema=TableSchema(...) in the constructor or here."
-        )
-    check_schema(schema, layout)
-    return layout
+def _allocated(
+    allocate: Callable[[Outline, float], list[Allocation]],
+    accountant: PrivacyAccountant,
+    guess: Guess,
+    discovery: Discovery,
+) -> list[dict[str, Any]]:
+    """Allocate for a guessed table; notes are what a larger epsilon would mend."""
+    n_rows = guess.counts.sum()
+    costs = discovery.costs(accountant, n_rows)
+    # A range that must be found may turn out to be narrow; that is not known yet.
+    any_range = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
+    likely = [
+        any_range if domain is None and is_numeric(column) else domain
+        for column, domain in discovery.declared.items()
+    ]
+    usual = [cost.share for step, cost in costs.items() if step is not UnsureRanges]
+    left = 1.0 - sum(usual)  # most tables have no range that is asked for again
+    counts = rounded(guess.counts).tolist()
+    table = Outline(guess.labels, counts, likely, guess.layout.measured)
+    plans = allocate(table, accountant.mu_cap * math.sqrt(left))
+    public = discovery.public(accountant, n_rows)
+    labels_from = discovery.labels.found_from(guess.labels, public)
+    categories_from = costs[Categories].found_from
+    mended: _Remarks = {}
+    if categories_from > LITTLE * n_rows:
+        words = _rare_lost(categories_from, n_rows, _TEXTS)
+        mended[words] = _undeclared(discovery, Categories)
+    # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
+    # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
+    if 2 * costs[Ranges].found_from > n_rows:
+        mended[_GUESSES] = _undeclared(discovery, Ranges)
+    if not costs[Hours].share:
+        mended[_NO_CLOCKS] = _undeclared(discovery, Hours)
+    notes = [*_texts(mended, sys.maxsize)]
+    rare = ["too few rows for its label to be found"]
+    return [
+        {
+            "class": plan.label,
+            "rows": int(plan.n_rows),
+            "bins": plan.n_bins,
+            "noise_std": plan.marginals.noise_std,
+            "tables": plan.n_tables,
+            "table_cells": plan.n_table_cells,
+            "table_noise_std": plan.pairs.noise_std,
+            "relation_noise_std": plan.relations.noise_std,
+            "moment_noise_std": plan.moments.noise_std,
+            "signal_to_noise": plan.signal_to_noise,
+            "dependence": plan.dependence,
+            "unlearnt": _unlearnt(plan, likely),
+            "n_teachers": plan.n_teachers,
+            "n_iter": plan.n_iter,
+            "training": plan.training_words,
+            "step_noise_std": plan.training.noise_std if plan.training else 0.0,
+            "label_threshold": label_from,
+            "category_threshold": categories_from,
+            "value_threshold": costs[FrequentValues].found_from,
+            "epsilon_needed": math.nan,
+            "note": [*plan.notes, *rare * bool(0 < label_from >= rows), *notes],
+        }
+        for plan, rows, label_from in zip(plans, guess.counts, labels_from, strict=True)
+    ]
 
 
 def guess_table(
@@ -197,26 +247,20 @@ def guess_table(
             "Leave out class_counts, and give n_rows."
         )
     if layout.target is None and class_counts is not None:  # for fit(X, y)
-        layout, _ = _with_labels(layout, tuple(class_counts))
+        layout = _with_labels(layout, class_counts)
     labels = Labels(layout.label_column, schema).labels
     if labels is None:
         labels = tuple(class_counts or known_labels)
-        if not labels:
-            raise InvalidSchemaError(
-                f"plan needs to know the classes of the target {layout.target!r}. Give "
-                "class_counts={label: rows, ...}, or describe it in the schema: a "
-                "measurement as Continuous(low, high)."
-            )
-        layout, labels = _with_labels(layout, labels)
-        if class_counts is not None:  # a usual label that was left out is empty
-            class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
-    labels = labels or (None,)
-    declared = schema.class_counts or None
-    class_counts = declared if class_counts is None else class_counts
-    if n_rows is None and class_counts is not None:
-        n_rows = sum(class_counts.values())
-    stated = schema.n_rows
-    n_rows = stated if n_rows is None else n_rows
+        layout = _with_labels(layout, labels)
+        whole = [column.kind == "integer" for column in [layout.label_column] if column]
+        # Of the usual labels a fit finds both, if it finds no other.
+        if any(whole) and {*labels} <= {0, 1}:
+            labels = (0, 1)
+            class_counts = class_counts and {0: 0, 1: 0, **class_counts}
+    labels, declared, stated = labels or (None,), schema.class_counts, schema.n_rows
+    counts = (declared or None) if class_counts is None else class_counts
+    if n_rows is None:
+        n_rows = stated if counts is None else sum(counts.values())
     if n_rows is None:
         raise ValueError(
             "plan needs a guess of the number of rows. Give n_rows=..., or "
@@ -228,33 +272,63 @@ def guess_table(
             f"n_rows is {n_rows}, but the schema declares {stated}. Leave out "
             "n_rows, or plan with a schema that does not declare it."
         )
-    if class_counts is None:
-        counts = np.full(len(labels), n_rows / len(labels))
-        return Guess(layout, schema, labels, counts, known)
-    if set(class_counts) != set(labels):
+    if counts is None:
+        rows = np.full(len(labels), n_rows / len(labels))
+        return Guess(layout, schema, labels, rows, known)
+    if {*counts} != {*labels}:
         raise ValueError(
             f"class_counts must name every class once: {list(labels)!r}. Got "
-            f"{list(class_counts)!r} instead."
+            f"{list(counts)!r} instead."
         )
-    for count in class_counts.values():
+    for count in counts.values():
         _checked_guess("Each of class_counts", count, least=0)
-    total, target = sum(class_counts.values()), layout.label_column
+    total, target = sum(counts.values()), layout.label_column
     missing = target is not None and target.can_be_missing
     if total > n_rows or (total < n_rows and not missing):
         raise ValueError(
-            f"class_counts add up to {total}, but n_rows is {n_rows}. Correct one, or "
-            "leave out n_rows."
+            f"class_counts add up to {total}, but n_rows is {n_rows}. Correct one,"
+            " or leave out n_rows."
         )
-    if declared is not None and dict(class_counts) != dict(declared):
+    if declared and {**counts} != {**declared}:
         raise ValueError(
             "class_counts differ from those that the schema declares, which a fit "
             "would use. Leave them out, or plan with a schema without class_counts."
         )
-    counts = np.array([float(class_counts[label]) for label in labels])
-    return Guess(layout, schema, labels, counts, known)
+    rows = np.array([float(counts[label]) for label in labels])
+    return Guess(layout, schema, labels, rows, known)
 
 
-def _read_dtypes(dtypes: object, schema: TableSchema) -> tuple[ColumnLayout, ...]:
+def _guessed_layout(
+    dtypes: Mapping[Hashable, Any] | pd.Series | None,
+    schema: TableSchema,
+    target: Hashable,
+    last: TableLayout | None,
+) -> TableLayout:
+    """Lay out a table by dtypes (objects: texts), as the last one, or by a schema."""
+    named = {name for rule in schema.rules for name in rule.names}
+    if dtypes is not None:
+        columns = _read_dtypes(dtypes_of(dtypes), schema)
+        if target is not None and target not in {column.name for column in columns}:
+            msg = f"The target {target!r} is not in dtypes. Give those of all columns."
+            raise InvalidSchemaError(msg)
+        layout = TableLayout.of(tuple(columns), target, schema)
+    elif last is not None:
+        layout = last
+    elif schema.columns and named <= schema.columns.keys():
+        columns = [_layout_of(name, own) for name, own in schema.columns.items()]
+        if target is not None and target not in schema.columns:
+            columns.append(ColumnLayout(target, None, "categorical", True))
+        return TableLayout.of(tuple(columns), target, schema)
+    else:
+        raise InvalidSchemaError(
+            "plan needs to know the columns. Give dtypes=df.dtypes (names and dtypes "
+            "are public), or schema=TableSchema(...) in the constructor or here."
+        )
+    check_schema(schema, layout)
+    return layout
+
+
+def _read_dtypes(dtypes: object, schema: TableSchema) -> list[ColumnLayout]:
     """Lay out columns of which only names and dtypes are known."""
     if isinstance(dtypes, pd.Series) and not dtypes.index.is_unique:
         msg = "dtypes must have one entry per column. Got a name more than once."
@@ -276,7 +350,7 @@ def _read_dtypes(dtypes: object, schema: TableSchema) -> tuple[ColumnLayout, ...
         if dtype == np.dtype(str):  # what "str" is before pandas 3
             dtype = np.dtype(object)
         columns.append(ColumnLayout.of(name, pd.Series(dtype=dtype), schema))
-    return tuple(columns)
+    return columns
 
 
 def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
@@ -289,35 +363,33 @@ def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
         kind = "timedelta" if column.of_durations else kind
     elif isinstance(column, Datetime):
         kind = "datetime"
-    return ColumnLayout(
-        name, None, kind, getattr(column, "nullable", None) is not False
-    )
+    can_be_missing = getattr(column, "nullable", None) is not False
+    return ColumnLayout(name, None, kind, can_be_missing)
 
 
-def _with_labels(
-    layout: TableLayout, labels: tuple[Hashable, ...]
-) -> tuple[TableLayout, tuple[Hashable, ...]]:
-    """Return a layout with labels, and those of them that a fit will find.
-
-    The target is of their kind, if no dtype says more. Of the usual labels a fit finds
-    both if it finds no other.
-    """
-    target = layout.label_column
+def _with_labels(layout: TableLayout, given: Iterable[Hashable]) -> TableLayout:
+    """Return a layout whose target has these labels, of their kind without a dtype."""
+    target, labels = layout.label_column, [*given]
+    if not labels:
+        raise InvalidSchemaError(
+            f"plan needs to know the classes of the target {layout.target!r}. Give "
+            "class_counts={label: rows, ...}, or describe it in the schema: a "
+            "measurement as Continuous(low, high)."
+        )
     if target is None or target.dtype is None:
-        kind: Any = pd.api.types.infer_dtype([*labels], skipna=False)
+        kind: Any = pd.api.types.infer_dtype(labels, skipna=False)
         kind = kind if kind in ("boolean", "integer") else "categorical"
         name = "target" if target is None else target.name
         target = ColumnLayout(name, None, kind, True)
         layout = TableLayout((*layout.feature_columns, target), name)
-    whole = [isinstance(label, Integral) for label in labels]
-    missing = [bool(pd.api.types.is_scalar(x) and pd.isna(x)) for x in labels]
-    if any(missing) or (target.kind == "integer" and not all(whole)):
+    others = [label for label in labels if not isinstance(label, Integral)]
+    missing = any(pd.api.types.is_scalar(x) and pd.isna(x) for x in others)
+    if missing or (target.kind == "integer" and others):
         raise ValueError(
             f"class_counts must name labels as the column {target.name!r} holds them, "
-            f"which is of {target.kind} kind. Got {list(labels)!r} instead."
+            f"which is of {target.kind} kind. Got {labels!r} instead."
         )
-    usual = target.kind == "integer" and set(labels) <= {0, 1}
-    return layout, (0, 1) if usual else labels
+    return layout
 
 
 def _checked_guess(name: str, value: object, *, least: int) -> int:
@@ -326,99 +398,71 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
     return int(value)
 
 
-_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
-_LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
-_NO_PAIRS = (
-    "too few rows for tables of two columns: only correlations are measured, and what"
-    " goes with each of more than two categories, or is missing together, is not learnt"
-)
-# What is poor about some columns: a text with "{}" for their names, and these.
-_Remark = tuple[str, list[str]]
-_TEXTS = (
-    "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
-)
-# Before a fit and after it.
-_NO_CLOCKS = (
-    "too few rows to measure times of day well, which come back more evenly spread in"
-    " {} (make the hour a column of its own, or state whole days: unit D)"
-)
+# --- What is poor ---------------------------------------------------------------------
 
 
-def _allocated(
-    allocate: Callable[[Outline, float], list[Allocation]],
-    accountant: PrivacyAccountant,
-    guess: Guess,
-    discovery: Discovery,
-) -> list[dict[str, Any]]:
-    """Allocate for a guessed table; notes are what a larger epsilon would mend."""
-    n_rows = guess.counts.sum()
-    costs = discovery.costs(accountant, n_rows)
-    # A range that must be found may turn out to be narrow; that is not known yet.
-    any_range = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
-    likely = [
-        any_range if domain is None and is_numeric(column) else domain
-        for column, domain in discovery.declared.items()
-    ]
-    usual = [cost.share for step, cost in costs.items() if step is not UnsureRanges]
-    left = 1.0 - sum(usual)  # most tables have no range that is asked for again
-    counts = rounded(guess.counts).tolist()
-    table = Outline(guess.labels, counts, likely, guess.layout.measured)
-    plans = allocate(table, accountant.mu_cap * math.sqrt(left))
-    public = discovery.public(accountant, n_rows)
-    labels_from = discovery.labels.found_from(guess.labels, public)
-    categories_from = costs[Categories].found_from
-    notes = []
-    if categories_from > LITTLE * n_rows:
-        notes += _rare_lost(discovery, categories_from, n_rows)
-    # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
-    # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
-    if 2 * costs[Ranges].found_from > n_rows:
-        names = ", ".join(_undeclared(discovery, Ranges))
-        notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
-    timed = _undeclared(discovery, Hours) * (not costs[Hours].share)
-    notes += _texts([(_NO_CLOCKS, timed)], sys.maxsize)
-    rare = ["too few rows for its label to be found"]
-    return [
-        {
-            "class": plan.label,
-            "rows": int(plan.n_rows),
-            "bins": plan.n_bins,
-            "noise_std": plan.marginals.noise_std,
-            "tables": plan.n_tables,
-            "table_cells": plan.n_table_cells,
-            "table_noise_std": plan.pairs.noise_std,
-            "relation_noise_std": plan.relations.noise_std,
-            "moment_noise_std": plan.moments.noise_std,
-            "signal_to_noise": plan.signal_to_noise,
-            "dependence": plan.dependence,
-            "unlearnt": _unlearnt(plan, likely),
-            "n_teachers": plan.n_teachers,
-            "n_iter": plan.n_iter,
-            "training": plan.training_words,
-            "step_noise_std": plan.training.noise_std if plan.training else 0.0,
-            "label_threshold": label_from,
-            "category_threshold": categories_from,
-            "value_threshold": costs[FrequentValues].found_from,
-            "epsilon_needed": math.nan,
-            "note": [*plan.notes, *rare * bool(0 < label_from >= rows), *notes],
-        }
-        for plan, rows, label_from in zip(plans, guess.counts, labels_from, strict=True)
-    ]
+def _of_dtypes(
+    layout: TableLayout, classes: Classes, described: Mapping[Hashable, Column]
+) -> _Remarks:
+    """Return what a dtype says that is not public, or may not be meant."""
+    ordered = [c.name for c in layout.columns if c.ordered and c.name not in described]
+    words = "the order of the categories of {} is not public, so they come back sorted"
+    words += " by name or number (state it: Categorical([...], ordered=True))"
+    remarks: _Remarks = {words: [*map(repr, ordered)]}
+    column = layout.label_column
+    if column is not None and column.kind == "integer" and len(classes) > FEW_NUMBERS:
+        words = f"the target {{}} is an integer column, so it has {len(classes)}"
+        words += " classes (a measurement is declared by Continuous(low, high,"
+        words += " integer=True))"
+        remarks[words] = [repr(column.name)] * (column.name not in described)
+    return remarks
+
+
+def _of_target(
+    layout: TableLayout, classes: Classes, described: Mapping[Hashable, Column]
+) -> _Remarks:
+    """Return what is poor about classes, before a fit and after it."""
+    remarks: _Remarks = {}
+    if (column := layout.label_column) is None:
+        return remarks
+    remedy = f"declare all of {column.name!r} by Categorical([...])"
+    if column.kind == "integer":
+        remedy += ", or a measurement by Continuous(low, high, integer=True)"
+    total, sure = float(classes.counts.sum()), SURE * float(classes.noise_std[0])
+    stated = described.get(column.name)
+    complete = not getattr(stated, "nullable", column.can_be_missing)
+    # Where labels may be missing, they often are, and that is no fault.
+    unexpected = complete or classes.counts.max() <= sure
+    if unexpected and classes.unclassed > max(sure, LITTLE * total):
+        share = 100 * classes.unclassed / (classes.unclassed + total)
+        words = (
+            f"about {share:.0f} % of the rows have none of the labels that are known"
+        )
+        remarks[f"{words} of {{}}, and take no part ({remedy})"] = [repr(column.name)]
+    elif classes.found_from > max(RARE * total, 1.0):
+        words = f"labels of up to {classes.found_from:.0f} rows are not found, so that"
+        words = f"{words} classes may be absent ({remedy}; twice the epsilon finds"
+        remarks[f"{words} labels of half the rows)"] = []
+    if not classes.labels:
+        remarks[f"no label was frequent enough to be released ({remedy})"] = []
+    elif len(classes) == 1:
+        remarks["the target has one class only, so a classifier learns nothing"] = []
+    return remarks
 
 
 def _undeclared(discovery: Discovery, kind: type[ColumnStep]) -> list[str]:
     """Name the columns that a step is about, but for booleans."""
-    (columns,) = (own.columns for own in discovery.column_steps if type(own) is kind)
+    (columns,) = (step.columns for step in discovery.column_steps if type(step) is kind)
     known = (c.original for c in columns if c.kind != "boolean")
     return [repr(column.name) for column in known if column is not None]
 
 
-def _rare_lost(discovery: Discovery, found_from: float, n_rows: float) -> list[str]:
-    names = ", ".join(own := _undeclared(discovery, Categories))
-    words = f"undeclared categories of up to {found_from:.0f} rows are lost in {names}"
+def _rare_lost(found_from: float, n_rows: float, remedy: str) -> str:
+    """Return which categories are not found, if one may have more than one row."""
+    words = f"categories and missing values of up to {found_from:.0f} rows are lost in"
     if found_from >= n_rows:
-        words = f"too few rows for any undeclared category to be found in {names}"
-    return [f"{words} ({_TEXTS})"] if own and found_from > 1 else []
+        words = "too few rows for any undeclared category to be found in"
+    return f"{words} {{}} ({remedy})" * (found_from > 1)
 
 
 def _lost_amid(costs: Mapping[type, Cost], n_rows: float, least: float = 0.0) -> str:
@@ -437,21 +481,6 @@ def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
     several |= sum(d is not None and d.nullable for d in domains) > 1
     moments_alone = plan.moments.mu > 0 and plan.pairs.mu == 0
     return _NO_PAIRS if moments_alone and several else ""
-
-
-def _of_dtypes(
-    layout: TableLayout, labels: Sequence[Hashable], described: Container[Hashable]
-) -> Iterator[_Remark]:
-    """Yield what a dtype says that is not public, or may not be meant."""
-    ordered = [c.name for c in layout.columns if c.ordered and c.name not in described]
-    words = "the order of the categories of {} is not public, so they come back sorted"
-    words += " by name or number (state it: Categorical([...], ordered=True))"
-    yield words, [*map(repr, ordered)]
-    column = layout.label_column
-    many = column is not None and column.kind == "integer" and len(labels) > FEW_NUMBERS
-    words = f"the target {{}} is an integer column, so it has {len(labels)} classes (a"
-    words += " measurement is declared by Continuous(low, high, integer=True))"
-    yield words, [repr(layout.target)] * (many and layout.target not in described)
 
 
 def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> dict[str, str]:
@@ -481,12 +510,12 @@ def _is_fixed(domain: ColumnDomain | None) -> bool:
     return domain is not None and len(domain.categories) + domain.nullable <= 1
 
 
-# What states a range, by the kind of a column.
-_BOUNDS = {
-    **dict.fromkeys(("continuous", "timedelta"), "Continuous(low, high)"),
-    "integer": "Continuous(low, high, integer=True)",
-    "datetime": "Datetime(low, high)",
-}
+def _texts(remarks: _Remarks, most: int) -> Iterator[str]:
+    """Write remarks, with so many names of columns."""
+    for words, names in remarks.items():
+        more = f" and {len(names) - most} more" if len(names) > most else ""
+        if words and (names or "{}" not in words):
+            yield words.replace("{}", ", ".join(names[:most]) + more)
 
 
 def remarks(
@@ -503,25 +532,61 @@ def remarks(
     `costs` are those of discovery; `dependent` tells whether the synthesizer learns how
     columns depend on each other.
     """
-    metadata, described = model.metadata, declared.columns.keys()
-    layout, classes = metadata.layout, metadata.classes
-    claims = weak_claims(report.epsilon, report.delta, float(classes.counts.sum()))
-    notes = [*map(": ".join, claims.items())]
-    if metadata.measured is not None and layout.target not in described:
-        words = f"The target {layout.target!r} is modelled as a measurement, so it has"
-        notes.append(f"{words} no classes.")
-    of_table = [*_of_target(metadata, declared)]
+    metadata, counts = model.metadata, model.metadata.classes.counts
+    n_rows, columns, described = float(counts.sum()), metadata.columns, declared.columns
+    layout, found_from = metadata.layout, costs[Categories].found_from
+    clocks, place = Hours({}, TableSchema({})), int(counts.argmax())
+    unclear = LIKELY * plans[place].marginals.noise_std / counts[place]
+    rare = _rare_lost(found_from, math.inf, "declare Categorical([...])")
+    rare *= found_from > FEW * n_rows
+    noise = {e.name: e.noise_std for e in report.entries}.get(Hours.name, math.inf)
+    notes = [*map(": ".join, weak_claims(report.epsilon, report.delta, n_rows).items())]
+    # A target of numbers that nobody declared.
+    measured = layout.target_column if layout.measured else None
+    measured = None if layout.target in described else measured
+    if measured is not None:
+        words = (
+            f"The target {layout.target!r} is modelled as a measurement, so it has no"
+        )
+        notes.append(f"{words} classes.")
+    of_table = _of_target(layout, metadata.classes, described)
     if report.private:
         little = Counter(chain.from_iterable(plan.notes for plan in plans)).items()
-        of_table += [f"{n} of {len(plans)} classes have {note}" for note, n in little]
+        of_table |= {f"{n} of {len(plans)} classes have {w}": [] for w, n in little}
         unlearnt = {_unlearnt(plan, metadata.domains) for plan in plans}
-        if dependent and all(unlearnt) and len(metadata.columns) > 1:
-            of_table += [f"all classes have {words}" for words in unlearnt]
+        if dependent and all(unlearnt) and len(columns) > 1:
+            of_table |= {f"all classes have {words}": [] for words in unlearnt}
 
     def said(most: int, least: float) -> str:
-        found = [*_of_columns(model, plans, declared, costs, report, least)]
-        found += _of_dtypes(layout, classes.labels, described)
-        parts = "; ".join([*of_table, *_texts(found, most)])
+        """Name so many columns of a remark, and gaps in so many rows."""
+        poor: defaultdict[str, list[str]] = defaultdict(list)
+        for column, own in zip(columns, model.marginals[place], strict=True):
+            stated = getattr(declared.kinds.get(column.needs[-1]), "nullable", None)
+            gaps = column.can_be_missing and stated is None and not own.domain.nullable
+            lost = _lost_amid(costs, n_rows, least * gaps)
+            if gaps and is_numeric(column):
+                poor[lost].append(repr(column.needs[-1]))
+            if column.original is None:  # it stands for whether others are missing
+                continue
+            name, kind = repr(column.original.name), column.kind
+            if clocks.concerns(column, own.domain) and n_rows < 24 * SURE * noise:
+                poor[_NO_CLOCKS].append(name)
+            if column.original is measured:
+                poor[_of_measured(kind, own.domain)].append(name)
+            words, beside = _fate(kind, own, unclear)
+            undeclared = column.original is column and column.name not in described
+            if (
+                not words
+                and undeclared
+                and kind == "integer"
+                and column is not measured
+            ):
+                words = _as_codes(own, n_rows)
+            if not words and undeclared and kind not in ("boolean", "timedelta"):
+                words = lost * (not gaps) if is_numeric(column) else rare
+            poor[words].append(name + beside)
+        poor |= _of_dtypes(layout, metadata.classes, described)
+        parts = "; ".join(_texts(of_table | poor, most))
         return (
             f"Parts of the result are poor: {parts}. Use a larger epsilon, declare more"
             " in a schema, or leave out columns; plan() shows the numbers."
@@ -530,106 +595,30 @@ def remarks(
     return said(MOST_SHOWN, FEW), [*notes, *filter(None, [said(sys.maxsize, RARE)])]
 
 
-def _texts(remarks: Iterable[_Remark], most: int) -> Iterator[str]:
-    """Write those of any columns, with so many names."""
-    for words, names in remarks:
-        if words and names:
-            more = f" and {len(names) - most} more" if len(names) > most else ""
-            yield words.replace("{}", ", ".join(names[:most]) + more)
-
-
-def _of_target(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
-    """Yield what is poor about the target, if there is one."""
-    layout, classes = metadata.layout, metadata.classes
-    name = f"the target {layout.target!r}"
-    if metadata.measured is not None and layout.target not in declared.columns:
-        domain: Any = metadata.domains[metadata.measured]
-        kind, whole = metadata.columns[metadata.measured].kind, domain.integer
-        few = whole and domain.decimals <= 0 and not has_many_numbers(domain)
-        if kind == "integer":
-            yield (
-                f"{name} is modelled as a measurement, since most of its rows have"
-                " labels of few rows (declare Continuous(low, high, integer=True), or"
-                " its classes by Categorical([...]))"
-            )
-        elif kind == "continuous" and few:  # by what was released
-            yield (
-                f"{name} is a float column, so it is modelled as a measurement, but it"
-                " has a few whole numbers only (cast classes by astype(int) or"
-                " astype('Int64'))"
-            )
-    if (column := layout.label_column) is None:
-        return
-    remedy = f"declare all of {layout.target!r} by Categorical([...])"
-    if column.kind == "integer":
-        remedy += ", or a measurement by Continuous(low, high, integer=True)"
-    total, sure = float(classes.counts.sum()), SURE * float(classes.noise_std[0])
-    stated = declared.columns.get(layout.target)
-    complete = not getattr(stated, "nullable", column.can_be_missing)
-    # Where labels may be missing, they often are, and that is no fault.
-    unexpected = complete or classes.counts.max() <= sure
-    if unexpected and classes.unclassed > max(sure, LITTLE * total):
-        share = 100 * classes.unclassed / (classes.unclassed + total)
-        yield (
-            f"about {share:.0f} % of the rows have none of the labels that are known"
-            f" of {layout.target!r}, and take no part ({remedy})"
+def _of_measured(kind: str, own: Any) -> str:  # noqa: ANN401 - a domain of numbers
+    """Return what may be wrong if a target that nobody declared is a measurement."""
+    words = "the target {} is"
+    if kind == "integer":
+        return (
+            f"{words} modelled as a measurement, since most of its rows have labels of"
+            " few rows (declare Continuous(low, high, integer=True), or its classes by"
+            " Categorical([...]))"
         )
-    elif classes.found_from > max(RARE * total, 1.0):
-        yield (
-            f"labels of up to {classes.found_from:.0f} rows are not found, so that "
-            f"classes may be absent ({remedy}; twice the epsilon finds labels of half "
-            "the rows)"
-        )
-    if not classes.labels:
-        yield f"no label was frequent enough to be released ({remedy})"
-    elif len(classes) == 1:
-        yield "the target has one class only, so a classifier learns nothing"
-
-
-def _of_columns(
-    model: TableModel,
-    plans: Sequence[Allocation],
-    declared: TableSchema,
-    costs: Mapping[type, Cost],
-    report: PrivacyReport,
-    least: float,
-) -> Iterator[_Remark]:
-    """Yield what columns lost, gaps in so many rows too, by what was released."""
-    metadata, counts = model.metadata, model.metadata.classes.counts
-    found: dict[str, list[str]] = {}
-    clocks, n_rows = Hours({}, TableSchema({})), float(counts.sum())
-    largest = model.marginals[place := int(counts.argmax())]
-    unclear = LIKELY * plans[place].marginals.noise_std / counts[place]
-    most = costs[Categories].found_from
-    rare = f"categories and missing values of up to {most:.0f} rows are lost in {{}}"
-    rare = f"{rare} (declare Categorical([...]))" if most > FEW * n_rows else ""
-    noise = {e.name: e.noise_std for e in report.entries}.get(Hours.name, math.inf)
-    for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
-        stated = getattr(declared.kinds.get(column.needs[-1]), "nullable", None)
-        gaps = column.can_be_missing and stated is None and not marginal.domain.nullable
-        lost = _lost_amid(costs, n_rows, least * gaps)
-        if gaps and is_numeric(column):
-            found.setdefault(lost, []).append(repr(column.needs[-1]))
-        if column.original is None:  # it stands for whether others are missing
-            continue
-        words, beside = _fate(column.kind, marginal, unclear)
-        if clocks.concerns(column, marginal.domain) and n_rows < 24 * SURE * noise:
-            found.setdefault(_NO_CLOCKS, []).append(repr(column.original.name))
-        own = column.original is column and column.name not in declared.columns
-        if not words and own and column.kind == "integer" and j != metadata.measured:
-            words = _as_codes(marginal, n_rows)
-        if not words and own and column.kind not in ("boolean", "timedelta"):
-            words = lost * (not gaps) if is_numeric(column) else rare
-        found.setdefault(words, []).append(repr(column.original.name) + beside)
-    yield from found.items()
+    few = own.integer and own.decimals <= 0 and not has_many_numbers(own)
+    return (
+        f"{words} a float column, so it is modelled as a measurement, but it has a few"
+        " whole numbers only (cast classes by astype(int) or astype('Int64'))"
+    ) * (few and kind == "continuous")
 
 
 def _fate(kind: str, marginal: MarginalTransform, unclear: float) -> tuple[str, str]:
     """Return what a column lost, with the remedy, and what is beside its name."""
     if isinstance(own := marginal.domain, NumericDomain):
+        if not own.guessed:
+            return _of_few(marginal, own, unclear), ""
         words = "the range of {} is a guess, beyond which values are clipped (state it:"
         words = f"{words} {_BOUNDS[kind]}), also codes that are far off (special=[...])"
-        return words if own.guessed else _of_few(marginal, own, unclear), ""
+        return words, ""
     n, rare = len(own.categories), own.other > RARE
     beside = f" ({n} kept, about {100 * own.other:.0f} % of its rows have others)"
     if n == 0 and (rare or not own.nullable):

@@ -34,9 +34,8 @@ from skdpsynth.utils.dtypes import Kind
 
 def is_read(name: Hashable, schema: TableSchema) -> bool:
     """Return whether cells of a column are read: of identifiers those of the unit."""
-    if not isinstance(schema.columns.get(name), UNREAD):
-        return True
-    return dtypes.same_name(name, schema.privacy_unit)
+    read = not isinstance(schema.columns.get(name), UNREAD)
+    return read or dtypes.same_name(name, schema.privacy_unit)
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,8 @@ class ColumnLayout:
         cls, name: Hashable, series: pd.Series, schema: TableSchema = NOTHING_STATED
     ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
-        described = None
-        if not dtypes.same_name(name, schema.privacy_unit):
-            described = schema.columns.get(name)
+        is_unit = dtypes.same_name(name, schema.privacy_unit)
+        described = None if is_unit else schema.columns.get(name)
         kind, can_be_missing = column_kind(name, series, described)
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
@@ -96,22 +94,22 @@ class ColumnLayout:
     @property
     def stores(self) -> tuple[Any, ...]:
         """What dtypes with the same values share: missing ones, zone, limits."""
-        zone = self.zone
         limits = self.limits if self.kind == "integer" else None
-        return self.can_be_missing, None if zone is None else str(zone), limits
+        return self.can_be_missing, str(self.zone), limits
 
     @property
     def limits(self) -> tuple[float, float]:
         """The least and the largest number, or seconds of a time, that it holds."""
-        if self.kind == "datetime":
+        if self.kind in ("datetime", "timedelta"):
             limit = most_seconds("s" if dtypes.is_date(self.dtype) else self.unit)
-            first = _YEAR_1 if self.zone is None else _SHOWN_FROM
-            last = _YEAR_9999 if self.zone is None else _CLOCKS[1]
+            if self.kind == "timedelta":
+                return -limit, limit
+            zoned = self.zone is not None
+            first, last = (_SHOWN_FROM, _CLOCKS[1]) if zoned else (_YEAR_1, _YEAR_9999)
             return max(-limit, float(first)), min(limit, float(last))
-        if self.kind == "timedelta":
-            return -most_seconds(self.unit), most_seconds(self.unit)
-        info: Any = np.finfo if self.storage.kind == "f" else np.iinfo
-        return float(info(self.storage).min), float(info(self.storage).max)
+        of_kind: Any = np.finfo if self.storage.kind == "f" else np.iinfo
+        info = of_kind(self.storage)
+        return float(info.min), float(info.max)
 
     @property
     def zone(self) -> Any:  # noqa: ANN401 - no stubs
@@ -124,11 +122,9 @@ class ColumnLayout:
 
     def from_wall(self, seconds: Floats) -> Floats:
         """Undo `to_wall`: a doubled hour is the second one, one left out the next."""
-        zone, how = self.zone, {"nonexistent": "shift_forward"}
-        second = np.zeros(len(seconds), dtype=bool)
-        return _moved(
-            seconds, zone, lambda m: m.tz_localize(zone, ambiguous=second, **how)
-        )
+        second = np.zeros(len(seconds), bool)
+        how = {"ambiguous": second, "nonexistent": "shift_forward"}
+        return _moved(seconds, self.zone, lambda m: m.tz_localize(self.zone, **how))
 
     def to_series(self, values: Floats, missing: Bools) -> pd.Series:
         """Return numbers as a column of the dtype that came; undo `numeric_values`."""
@@ -156,9 +152,8 @@ class ColumnLayout:
         elif kind in "Mm":
             array = array.view(f"{kind}8[{self.unit}]")
             array[missing] = np.array("NaT", dtype=array.dtype)
-            zone = self.zone
-            if zone is not None:
-                array = pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone)
+            if self.zone is not None:
+                array = pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(self.zone)
         elif not isinstance(dtype, np.dtype):  # a masked boolean, integer or float
             array = dtype.construct_array_type()(array, missing)
         elif kind in "fO":
@@ -201,7 +196,9 @@ class ColumnLayout:
         """Rebuild the layout that `to_dict` wrote."""
         name, dtype = decode_value(data["name"]), dtypes.decode_dtype(data["dtype"])
         said = data["kind"], data["can_be_missing"]
-        require(dtypes.kind_of_dtype(dtype) == said, "a dtype")
+        # Objects may be booleans, as a schema says.
+        truths = dtypes.is_object(dtype) and said == ("boolean", True)
+        require(truths or dtypes.kind_of_dtype(dtype) == said, "a dtype")
         return cls(name, dtype, *said)
 
 

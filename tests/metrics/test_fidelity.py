@@ -492,16 +492,6 @@ def test_exceptions_in_real_rows_do_not_make_a_rule(n_odd, expected):
     assert shares(found, "country", "capital") == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_real_row_does_not_vouch_for_itself():
-    """What only one real row has is broken by it, and not by a synthetic row."""
-    odd = pd.DataFrame({"x": np.repeat([*"abcd"], 100), "y": np.repeat([*"abcd"], 100)})
-    real = pd.concat([odd, pd.DataFrame({"x": ["a"], "y": ["e"]})], ignore_index=True)
-    found = broken_relations(real, real)
-    own, _, other = shares(found, "x", "y")
-    assert own == pytest.approx(1 / 401)
-    assert other == 0.0
-
-
 def test_too_few_rows_or_too_rare_values_are_no_relation():
     """Independent columns must have 50 rows that are absent, and 1 % of the rows."""
     assert broken_relations(countries(64), countries()).empty  # 48

@@ -23,8 +23,8 @@ from skdpsynth import (
     inspect,
 )
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.measure import TableModel
-from skdpsynth.schema import Categorical, Determines, TableSchema
+from skdpsynth.measure import Measurements, TableModel
+from skdpsynth.schema import Boolean, Categorical, Determines, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -61,11 +61,18 @@ def test_round_trip(saved, tmp_path, version):
     assert other.fit(table()).epsilon_ == pytest.approx(2.0, rel=0.02)
 
 
-def test_categories_keep_their_order(tmp_path):
-    rows = table().assign(level=pd.Categorical(["u", "v"] * 300, ordered=True))
-    IndependentSynthesizer().fit(rows).save(tmp_path / "a")
-    rows = IndependentSynthesizer.load(tmp_path / "a").sample(9)
+def test_what_no_dtype_says_comes_through_a_file(tmp_path):
+    """The order of categories, and that objects are booleans, as the schema says."""
+    truths = pd.Series([True, None, False] * 200, dtype=object)
+    level = pd.Categorical(["u", "v"] * 300, ordered=True)
+    schema = TableSchema({"flag": Boolean(nullable=True)})
+    synth = IndependentSynthesizer(schema=schema)
+    synth.fit(table().assign(level=level, flag=truths)).save(tmp_path / "a")
+    rows = IndependentSynthesizer.load(tmp_path / "a").sample(90)
     assert rows["level"].dtype == pd.CategoricalDtype(["u", "v"], ordered=True)
+    assert {*rows["flag"]} == {True, False, None}
+    synth.measurements_.save(tmp_path / "b")
+    assert Measurements.load(tmp_path / "b").schema.columns["flag"].nullable
 
 
 def test_parameters_that_no_file_holds(tmp_path):
