@@ -1,6 +1,7 @@
 """What is deprecated warns who calls it, and is gone when it was said to be."""
 
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from _instances import PLAIN, TRAINED
 from sklearn.base import clone
 
 import skdpsynth
+from skdpsynth.__main__ import main
 from skdpsynth.schema import Continuous
 from skdpsynth.utils import warn_deprecated
 
@@ -57,10 +59,28 @@ def test_the_old_initialisations_warn_and_mean_the_measured_one(name, init):
     pd.testing.assert_frame_equal(plan, new.plan(50_000))
 
 
-def test_bounds_of_durations_without_a_unit_say_what_they_do():
-    stays = pd.DataFrame({"stay": pd.to_timedelta([9], unit="D")})
-    with pytest.warns(FutureWarning, match="above 400 seconds are clipped"):
-        skdpsynth.TableSchema({"stay": Continuous(0, 400)}).check(stays)
+@pytest.mark.filterwarnings("always")
+def test_bounds_of_durations_without_a_unit_say_what_they_do(tmp_path, capsys):
+    """In Python and by every command: the column, the unit, and the line to write."""
+    table, file = tmp_path / "t.parquet", tmp_path / "s.json"
+    stays = pd.DataFrame({"stay": pd.to_timedelta(range(99), unit="D")})
+    schema = skdpsynth.TableSchema({"stay": Continuous(0, 400)})
+    synth = skdpsynth.IndependentSynthesizer(schema=schema)
+    calls = [schema.check, synth.fit, lambda df: synth.plan(99, dtypes=df.dtypes)]
+    for call in calls:
+        with pytest.warns(FutureWarning, match="in seconds.*'stay'") as caught:
+            call(stays)
+        told = re.findall(
+            r"above 400 seconds are cl.*(Con.*\))", str(caught[0].message)
+        )
+        assert eval(told[0]) == Continuous("0D", "400D", unit="D")
+    stays.to_parquet(table)
+    schema.to_json(file)
+    for words in ("check", "plan --rows=99 --epsilon=1", "fit --epsilon=1 -o m"):
+        command, *flags = words.replace(" m", f" {tmp_path}/m").split()
+        assert main([command, str(table), f"--schema={file}", *flags]) == 0
+        told = re.search("'stay'.*({.*})", capsys.readouterr().err)[1]
+        assert json.loads(told)["high"] == "400D"
 
 
 # Parameters of 0.2 that went.

@@ -247,7 +247,8 @@ def check_dtype(
     if isinstance(described, Continuous) and kind == "timedelta" and not timed:
         what = f"A bound without a unit, in seconds, of durations (column {name!r})"
         remedy = f"Durations above {described.high:,} seconds are clipped to that now."
-        remedy += ' Give both with a unit: Continuous("0D", "30D"), or as Timedeltas.'
+        line = f'Continuous("{described.low}D", "{described.high}D", unit="D")'
+        remedy += f" Give both with a unit; if these are days: {line}."
         warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
     if kind not in kinds:
         hint, table = "", f"table[{name!r}]"

@@ -14,15 +14,19 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class DeprecatedWarning(FutureWarning):
+    """A FutureWarning of this package, which the command line shows too."""
+
+
 def warn_deprecated(what: str, *, since: str, removed_in: str, remedy: str) -> None:
     """Warn who called the caller that something will go away.
 
-    A FutureWarning, since Python shows it in other people's code too.
+    As a FutureWarning, since Python shows it in other people's code too.
     """
     warnings.warn(
         f"{what} is deprecated since {since} and will be removed in {removed_in}. "
         f"{remedy}",
-        FutureWarning,
+        DeprecatedWarning,
         stacklevel=3,
     )
 
