@@ -46,6 +46,7 @@ from skdpsynth.utils.dtypes import (
     CLOCK,
     EXACT,
     OF_CLOCKS,
+    UNITS,
     Dtype,
     Kind,
     as_moments,
@@ -165,9 +166,9 @@ _LOOK = {
     " Datetime(low, high, format=...) of a CSV file",
     _CODES: "codes with leading zeros or phone numbers:"
     " Categorical([...]), Identifier() or Text()",
-    r"[-+(]?[$€£]?\s*[-+]?\d[\d.,' ]*[%€£)]*": "numbers: pd.to_numeric(...) without"
-    " signs, brackets and decimal commas, or Continuous(low, high, format=...) of a CSV"
-    " file without brackets",
+    rf"[-+(]?[$€£]?\s*[-+]?\d[\d.,' ]*[%€£)]*(?:{UNITS})?": "numbers:"
+    " pd.to_numeric(...) without signs, brackets, decimal commas and units (all the"
+    " same), or Continuous(low, high, format=...) of a CSV file without brackets",
 }
 
 
@@ -259,9 +260,11 @@ def check_dtype(
             form = "" if described.format is None else f", format={described.format!r}"
             hint = f" Texts become times by pd.to_datetime({table}{form})."
         if isinstance(described, Continuous) and kind == "categorical":
-            bare = f"{table}.str.replace(r'[$€£%,\\s]', '', regex=True)"
-            hint = f" Texts as $1,200.5 become numbers by pd.to_numeric({bare}); with"
-            hint += " errors='coerce' others become missing."
+            bare = f"{table}.str.replace(r'[$€£%,\\s]|[^-+.(\\deE].*', '', regex=True)"
+            hint = (
+                f" Texts as $1,200.5 or 70 kg become numbers by pd.to_numeric({bare})"
+            )
+            hint += "; with errors='coerce' others become missing."
         raise InvalidSchemaError(
             f"The schema describes column {name!r} as {type(described).__name__}, but"
             f" its dtype {dtype} is {kind}. Convert the column or correct the"

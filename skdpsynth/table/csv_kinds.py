@@ -40,7 +40,7 @@ from skdpsynth.table.csv_files import (
 )
 from skdpsynth.utils import FEW_NUMBERS
 from skdpsynth.utils.arrays import Bools
-from skdpsynth.utils.dtypes import CLOCK, OF_CLOCKS
+from skdpsynth.utils.dtypes import CLOCK, OF_CLOCKS, UNITS
 
 __all__ = ["as_cells", "check_csv", "found_kinds"]
 
@@ -54,7 +54,7 @@ _CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ")
 _TIMES = tuple(f"{day}{clock}" for day in _DAYS for clock in _CLOCKS)
 # Of which the one that fits is taken, where none above does; None: ISO 8601.
 _OTHERS = ("%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", None)
-_CURRENCY = r"(?:[$£€¥₹₩₽₪₺%‰]|EUR|USD|GBP|CHF)?"
+_SIGN = "[$£€¥₹₩₽₪₺%‰]|EUR|USD|GBP|CHF"
 # Public words for "missing", which may be in an answer.
 _PLACEHOLDERS = {
     *("-", "--", "---", ".", "..", "...", "?", "*", "/", "#", "x", "na", "n.a.", "nd"),
@@ -169,7 +169,10 @@ def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
     mark, point = form.mark_of(",") or "", re.escape(form.decimal)
     if not (form.thousands or some(f"[0-9]{re.escape(mark)}[0-9]{{3}}[.,]")):
         mark = ""  # or it may be that of decimals
-    head = form.numbers_in(texts[:FEW_NUMBERS], _CURRENCY, _CURRENCY, mark).drop_null()
+    head = texts[:FEW_NUMBERS]
+    head = form.numbers_in(
+        head, f"(?:{_SIGN})?", f"(?:{_SIGN}|{UNITS})?", mark
+    ).drop_null()
     if not len(head) or len(head) < min(len(texts), FEW_NUMBERS) - _FEW_TEXTS:
         return None, np.ones(len(texts), dtype=bool)
     _, left, first, right = head[0].as_py().values()

@@ -199,6 +199,7 @@ TEXTS = {
     "numbers ": [f"${n}.00" for n in range(N)],
     "numbers  ": [f"{n}%" for n in range(N)],
     "numbers   ": [f"{n}.5" for n in range(N)],
+    "numbers    ": [f"{n}.5 mg/l" for n in range(N)],
 }
 
 
