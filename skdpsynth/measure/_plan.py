@@ -330,7 +330,8 @@ _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be 
 _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
 _NO_PAIRS = (
     "too few rows for tables of two columns: only correlations are measured, and what"
-    " goes with each of more than two categories, or is missing together, is not learnt"
+    " goes with each of more than two categories, or is missing together (state it:"
+    " MissingTogether([...])), is not learnt"
 )
 # What is poor about some columns: a text with "{}" for their names, and these.
 _Remark = tuple[str, list[str]]
