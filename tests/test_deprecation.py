@@ -60,27 +60,18 @@ def test_the_old_initialisations_warn_and_mean_the_measured_one(name, init):
 
 
 @pytest.mark.filterwarnings("always")
-def test_bounds_of_durations_without_a_unit_say_what_they_do(tmp_path, capsys):
-    """In Python and by every command: the column, the unit, and the line to write."""
+@pytest.mark.parametrize("words", ["check", "plan --rows=99", "fit -o m"])
+def test_bounds_of_durations_without_a_unit_say_what_they_do(words, tmp_path, capsys):
+    """By every command: the column, the unit, what happens, and the line to write."""
     table, file = tmp_path / "t.parquet", tmp_path / "s.json"
-    stays = pd.DataFrame({"stay": pd.to_timedelta(range(99), unit="D")})
-    schema = skdpsynth.TableSchema({"stay": Continuous(0, 400)})
-    synth = skdpsynth.IndependentSynthesizer(schema=schema)
-    calls = [schema.check, synth.fit, lambda df: synth.plan(99, dtypes=df.dtypes)]
-    for call in calls:
-        with pytest.warns(FutureWarning, match="in seconds.*'stay'") as caught:
-            call(stays)
-        told = re.findall(
-            r"above 400 seconds are cl.*(Con.*\))", str(caught[0].message)
-        )
-        assert eval(told[0]) == Continuous("0D", "400D", unit="D")
-    stays.to_parquet(table)
-    schema.to_json(file)
-    for words in ("check", "plan --rows=99 --epsilon=1", "fit --epsilon=1 -o m"):
-        command, *flags = words.replace(" m", f" {tmp_path}/m").split()
-        assert main([command, str(table), f"--schema={file}", *flags]) == 0
-        told = re.search("'stay'.*({.*})", capsys.readouterr().err)[1]
-        assert json.loads(told)["high"] == "400D"
+    pd.DataFrame({"stay": pd.to_timedelta(range(99), unit="D")}).to_parquet(table)
+    skdpsynth.TableSchema({"stay": Continuous(0, 400)}).to_json(file)
+    command, *flags = words.replace(" m", f" {tmp_path}/m").split()
+    flags += ["--epsilon=1"] * (command != "check")
+    assert main([command, str(table), f"--schema={file}", *flags]) == 0
+    told = r"in seconds, .*'stay'.*above 400 seconds are clipped.*({.*})"
+    line = json.loads(re.search(told, capsys.readouterr().err)[1])
+    assert [line[name] for name in ("low", "high", "unit")] == ["0D", "400D", "D"]
 
 
 # Parameters of 0.2 that went.

@@ -346,6 +346,7 @@ def with_cells(relations: Relations, answer: Measurement, shares: Floats) -> Rel
         kept = np.maximum(1.0 - n_free * std**2 / energy, 0.0)[in_bins]
         cells = np.maximum(rows * expected + kept * beside, 0.0)
         if not any(len(finer.bins.columns[j].edges) for j in pair):
+            # The likelier: as measured, shrunk, or each category with one other alone.
             excess = np.maximum(energy / np.maximum(n_free * std**2, TINY), 1.0)
             gained = 0.5 * (n_free * (excess - 1.0 - np.log(excess))).sum()
             shared = (rows > 0) & (n_free > 0)[in_bins]
@@ -360,10 +361,7 @@ def with_cells(relations: Relations, answer: Measurement, shares: Floats) -> Rel
 def _decided(
     noisy: Floats, expected: Floats, shared: Bools, std: float
 ) -> tuple[Floats, float]:
-    """Return cells if each category goes with one other, and the evidence, as a log.
-
-    It is that against independent columns, of the categories that share a bin.
-    """
+    """Return cells if each category goes with one other, and the log evidence."""
     axis = int(np.argmin(noisy.shape))  # of what is decided
     sizes = np.maximum(expected.sum(axis=axis, keepdims=True), SMALLEST)
     likely = np.log(np.maximum(expected / sizes, SMALLEST))

@@ -15,14 +15,11 @@ R = TypeVar("R")
 
 
 class DeprecatedWarning(FutureWarning):
-    """A FutureWarning of this package, which the command line shows too."""
+    """Which Python shows in other people's code too, and the command line."""
 
 
 def warn_deprecated(what: str, *, since: str, removed_in: str, remedy: str) -> None:
-    """Warn who called the caller that something will go away.
-
-    As a FutureWarning, since Python shows it in other people's code too.
-    """
+    """Warn who called the caller that something will go away."""
     warnings.warn(
         f"{what} is deprecated since {since} and will be removed in {removed_in}. "
         f"{remedy}",
