@@ -32,7 +32,7 @@ FOLDERS = {
     "skdpsynth/metrics": (1819, 9752, 7, 29),
     "skdpsynth/privacy": (3660, 17658, 10, 30),
     "skdpsynth/sampling": (692, 4760, 3, 3),
-    "skdpsynth/schema": (2840, 16346, 6, 38),
+    "skdpsynth/schema": (2839, 16353, 6, 38),
     "skdpsynth/synthesizers": (2857, 12289, 13, 9),
     "skdpsynth/table": (4159, 33412, 11, 43),
     "skdpsynth/training": (1967, 13518, 11, 33),

@@ -262,9 +262,7 @@ def check_dtype(
             hint = f" Texts become times by pd.to_datetime({table}{form})."
         if isinstance(described, Continuous) and kind == "categorical":
             bare = f"{table}.str.replace(r'[$€£%,\\s]|[^-+.(\\deE].*', '', regex=True)"
-            hint = (
-                f" Texts as $1,200.5 or 70 kg become numbers by pd.to_numeric({bare})"
-            )
+            hint = f" Texts as $1,200.5 or 7 kg become numbers: pd.to_numeric({bare})"
             hint += "; with errors='coerce' others become missing."
         raise InvalidSchemaError(
             f"The schema describes column {name!r} as {type(described).__name__}, but"
@@ -360,7 +358,8 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def _unruled(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, int]]:
     """Yield times never before others about as late, totals, and what is missing."""
-    times, numbers = {}, list[Hashable]()
+    times: dict[Hashable, Floats] = {}
+    numbers: list[Hashable] = []
     for name, series in df.items():
         own, kind = schema.columns.get(name), kind_of_dtype(series.dtype)
         coded = isinstance(own, UNREAD) or bool(getattr(own, "special", ()))
@@ -401,7 +400,7 @@ _MOST_NUMERIC, _FIRST, _AGREEING = 100, 32, 20
 def _totals(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, int]]:
     """Yield what is the sum, or the product, of two other columns in every row."""
     table = np.array([_numbers(own) for _, own in df.items()])
-    table = np.where(np.abs(table) < EXACT, table, np.nan).reshape(-1, len(df))
+    table = np.where(np.abs(table) < EXACT, table, np.nan).reshape(df.shape[::-1])
     telling = np.isfinite(table) & ~np.isin(table, (0, 1))
     first = np.argsort(-telling.sum(axis=0))[:_FIRST]
     table, telling, names = table[:, first], telling[:, first], [*df]
