@@ -383,7 +383,7 @@ def _check_outputs(args: dict[str, Any]) -> None:
 
 def _show_warning(message: object, category: type, *_: object, **__: object) -> None:
     """Print warnings of the package only: others may hold a value."""
-    if category.__module__ == SkdpsynthError.__module__:
+    if category.__module__.startswith(skdpsynth.__name__):
         _say(f"warning: {_in_flags(str(message))}")
 
 

@@ -1,6 +1,7 @@
 """What is deprecated warns who calls it, and is gone when it was said to be."""
 
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from _instances import PLAIN, TRAINED
 from sklearn.base import clone
 
 import skdpsynth
+from skdpsynth.__main__ import main
 from skdpsynth.schema import Continuous
 from skdpsynth.utils import warn_deprecated
 
@@ -57,10 +59,19 @@ def test_the_old_initialisations_warn_and_mean_the_measured_one(name, init):
     pd.testing.assert_frame_equal(plan, new.plan(50_000))
 
 
-def test_bounds_of_durations_without_a_unit_say_what_they_do():
-    stays = pd.DataFrame({"stay": pd.to_timedelta([9], unit="D")})
-    with pytest.warns(FutureWarning, match="above 400 seconds are clipped"):
-        skdpsynth.TableSchema({"stay": Continuous(0, 400)}).check(stays)
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("words", ["check", "plan --rows=99", "fit -o m"])
+def test_bounds_of_durations_without_a_unit_say_what_they_do(words, tmp_path, capsys):
+    """By every command: the column, the unit, what happens, and the line to write."""
+    table, file = tmp_path / "t.parquet", tmp_path / "s.json"
+    pd.DataFrame({"stay": pd.to_timedelta(range(99), unit="D")}).to_parquet(table)
+    skdpsynth.TableSchema({"stay": Continuous(0, 400)}).to_json(file)
+    command, *flags = words.replace(" m", f" {tmp_path}/m").split()
+    flags += ["--epsilon=1"] * (command != "check")
+    assert main([command, str(table), f"--schema={file}", *flags]) == 0
+    told = r"in seconds, .*'stay'.*above 400 seconds are clipped.*({.*})"
+    line = json.loads(re.search(told, capsys.readouterr().err)[1])
+    assert [line[name] for name in ("low", "high", "unit")] == ["0D", "400D", "D"]
 
 
 # Parameters of 0.2 that went.

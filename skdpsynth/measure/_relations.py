@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import (
     connected_components,
     minimum_spanning_tree,
 )
+from scipy.special import logsumexp, softmax
 
 from skdpsynth.measure._bins import FinerBins, TableBins
 from skdpsynth.measure._query import N_GROUPS, Measurement
@@ -328,7 +329,7 @@ def with_cells(relations: Relations, answer: Measurement, shares: Floats) -> Rel
     of_pair = dict(zip(map(tuple, answer.query.sets.tolist()), tables, strict=True))
     # A relation may be found the other way round.
     of_pair = {pair[::-1]: table.T for pair, table in of_pair.items()} | of_pair
-    starts, each = finer.bins.starts, []
+    starts, each, std = finer.bins.starts, [], max(float(answer.noise_std[0]), TINY)
     for one in relations.each:
         pair = one.parent, one.child
         if pair not in of_pair:
@@ -342,14 +343,32 @@ def with_cells(relations: Relations, answer: Measurement, shares: Floats) -> Rel
         beside = noisy - rows * expected
         n_free = finer.summed(pair, np.ones(noisy.shape)) - 1.0
         energy = np.maximum(finer.summed(pair, beside**2), SMALLEST)
-        kept = np.maximum(1.0 - n_free * answer.noise_std[0] ** 2 / energy, 0.0)[
-            in_bins
-        ]
+        kept = np.maximum(1.0 - n_free * std**2 / energy, 0.0)[in_bins]
         cells = np.maximum(rows * expected + kept * beside, 0.0)
+        if not any(len(finer.bins.columns[j].edges) for j in pair):
+            # The likelier: as measured, shrunk, or each category with one other alone.
+            excess = np.maximum(energy / np.maximum(n_free * std**2, TINY), 1.0)
+            gained = 0.5 * (n_free * (excess - 1.0 - np.log(excess))).sum()
+            shared = (rows > 0) & (n_free > 0)[in_bins]
+            decided, more = _decided(noisy, rows * expected, shared, std)
+            cells = decided if more > gained else cells
         whole = finer.summed(pair, cells)[in_bins]
         cells = np.where(whole > 0, cells / np.maximum(whole, SMALLEST), expected)
         each.append(replace(one, cells=cells * one.shares[in_bins]))
     return replace(relations, each=each, finer=finer)
+
+
+def _decided(
+    noisy: Floats, expected: Floats, shared: Bools, std: float
+) -> tuple[Floats, float]:
+    """Return cells if each category goes with one other, and the log evidence."""
+    axis = int(np.argmin(noisy.shape))  # of what is decided
+    sizes = np.maximum(expected.sum(axis=axis, keepdims=True), SMALLEST)
+    likely = np.log(np.maximum(expected / sizes, SMALLEST))
+    likely += sizes * (noisy - 0.5 * sizes) / std**2
+    apart = (expected * (noisy - 0.5 * expected)).sum(axis=axis) / std**2
+    gained = (logsumexp(likely, axis=axis) - apart)[shared.any(axis=axis)]
+    return sizes * softmax(likely, axis=axis), float(gained.sum())
 
 
 def with_ranks(relations: Relations, answer: Measurement, shares: Floats) -> Relations:

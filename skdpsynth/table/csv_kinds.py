@@ -40,12 +40,11 @@ from skdpsynth.table.csv_files import (
 )
 from skdpsynth.utils import FEW_NUMBERS
 from skdpsynth.utils.arrays import Bools
-from skdpsynth.utils.dtypes import CLOCK, OF_CLOCKS
+from skdpsynth.utils.dtypes import CLOCK, OF_CLOCKS, UNITS
 
 __all__ = ["as_cells", "check_csv", "found_kinds"]
 
 Blank = dict[str, Any]  # the JSON of a column, of which nulls are to be filled in
-Mask = Bools
 
 # What a column of two texts holds that stand for true and false.
 _TWO_TEXTS = (("yes", "no"), ("y", "n"), ("ja", "nein"), ("oui", "non"), ("t", "f"))
@@ -54,7 +53,7 @@ _CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ")
 _TIMES = tuple(f"{day}{clock}" for day in _DAYS for clock in _CLOCKS)
 # Of which the one that fits is taken, where none above does; None: ISO 8601.
 _OTHERS = ("%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", None)
-_CURRENCY = r"(?:[$£€¥₹₩₽₪₺%‰]|EUR|USD|GBP|CHF)?"
+_SIGN = "[$£€¥₹₩₽₪₺%‰]|EUR|USD|GBP|CHF"
 # Public words for "missing", which may be in an answer.
 _PLACEHOLDERS = {
     *("-", "--", "---", ".", "..", "...", "?", "*", "/", "#", "x", "na", "n.a.", "nd"),
@@ -120,7 +119,7 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
     known = pc.value_counts(pc.ascii_trim_whitespace(cells.drop_null()))
     texts, counts = known.field(0), known.field(1).to_numpy()
 
-    def few(odd: Mask) -> bool:
+    def few(odd: Bools) -> bool:
         if odd.sum() > _FEW_TEXTS or counts[odd].sum() > _SMALL_SHARE * len(cells):
             return False
         # Few numbers beside a word may be codes, but not beside one for "missing".
@@ -160,7 +159,7 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
     return {"kind": "categorical", "categories": None, **nullable}, hint
 
 
-def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
+def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Bools]:
     """Return how numbers are written, None where none is; and which are none."""
 
     def some(pattern: str) -> bool:
@@ -169,7 +168,10 @@ def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
     mark, point = form.mark_of(",") or "", re.escape(form.decimal)
     if not (form.thousands or some(f"[0-9]{re.escape(mark)}[0-9]{{3}}[.,]")):
         mark = ""  # or it may be that of decimals
-    head = form.numbers_in(texts[:FEW_NUMBERS], _CURRENCY, _CURRENCY, mark).drop_null()
+    head = texts[:FEW_NUMBERS]
+    head = form.numbers_in(
+        head, f"(?:{_SIGN})?", f"(?:{_SIGN}|{UNITS})?", mark
+    ).drop_null()
     if not len(head) or len(head) < min(len(texts), FEW_NUMBERS) - _FEW_TEXTS:
         return None, np.ones(len(texts), dtype=bool)
     _, left, first, right = head[0].as_py().values()
@@ -197,10 +199,10 @@ def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
 
 
 def _as_times(
-    texts: Cells, form: CsvForm, few: Callable[[Mask], bool]
-) -> dict[str | None, Mask]:
+    texts: Cells, form: CsvForm, few: Callable[[Bools], bool]
+) -> dict[str | None, Bools]:
     """Return the forms that texts may be times of, and which texts are none."""
-    found: dict[str | None, Mask] = {}
+    found: dict[str | None, Bools] = {}
     for time in dict.fromkeys([form.times or _TIMES[0], *_TIMES, *_OTHERS]):
         if found and (time in _OTHERS or form.times in found):
             break
@@ -213,7 +215,7 @@ def _as_times(
     return found
 
 
-def _alike(texts: Cells, column: Continuous | Datetime, form: CsvForm) -> Mask:
+def _alike(texts: Cells, column: Continuous | Datetime, form: CsvForm) -> Bools:
     """Return which texts are what is written of what is read of them."""
     values, refused = typed_cells(texts, column, form)
     if column.format is None:  # digits alone are codes, as "0101"

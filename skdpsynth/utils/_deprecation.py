@@ -14,15 +14,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def warn_deprecated(what: str, *, since: str, removed_in: str, remedy: str) -> None:
-    """Warn who called the caller that something will go away.
+class DeprecatedWarning(FutureWarning):
+    """Which Python shows in other people's code too, and the command line."""
 
-    A FutureWarning, since Python shows it in other people's code too.
-    """
+
+def warn_deprecated(what: str, *, since: str, removed_in: str, remedy: str) -> None:
+    """Warn who called the caller that something will go away."""
     warnings.warn(
         f"{what} is deprecated since {since} and will be removed in {removed_in}. "
         f"{remedy}",
-        FutureWarning,
+        DeprecatedWarning,
         stacklevel=3,
     )
 

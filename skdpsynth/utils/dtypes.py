@@ -70,6 +70,13 @@ EXACT = float(sys.float_info.radix**sys.float_info.mant_dig)
 #: Texts such as "13:45", "1:23:45" and "1 days 02:03:04", and what converts them.
 CLOCK = r"([-+]?\d+ days?,? )?[-+]?\d+:\d\d(:\d\d(\.\d+)?)?"
 OF_CLOCKS = 'pd.to_timedelta(...), after appending ":00" to what is like "13:45"'
+#: Public units of numbers, in which no other word of a cell is shown.
+_UNIT = (
+    "(?:[nuµμmcdhkMGT]?(?:Pa|Hz|Wh|eV|Nm|mol|bar|cal|eq|IU|[gmlLtshdAVWJNU])|°[CF]?|K|%"
+    "|in|ft|yd|mi|oz|lbs?|mph|kn|psi|dB|bpm|rpm|pp[mb]|px|pcs|mm ?Hg|min|hrs?|minutes"
+    "|hours|days|weeks|months|years|yrs|Jahre|Tage|Stunden|Stk|ans|jours)[²³23]?"
+)
+UNITS = f"{_UNIT}(?:/{_UNIT})*"
 
 
 def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:

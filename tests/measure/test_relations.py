@@ -273,3 +273,21 @@ def test_rare_categories_in_one_bin_do_not_hide_a_relation(rare, determined, str
     found = find_relations(PairTables(*each), shares, bins)
     assert [one.strong for one in found.each] == [strong] * len(found.each)
     assert found.each or not determined
+
+
+@pytest.mark.usefixtures("frozen_noise")
+@pytest.mark.parametrize("decided", [True, False])
+def test_rare_codes_go_with_one_country_if_they_decide_it_and_with_all_if_not(decided):
+    """Of 300 codes and 30 countries; 50 codes have a bin of their own."""
+    rng = np.random.default_rng(0)
+    codes = rng.choice(300, 5000, p=(shares := 1 / np.arange(1, 301)) / shares.sum())
+    own = np.where((codes < 40) | decided, codes % 30, rng.integers(0, 30, 5000))
+    table = pd.DataFrame({"code": codes, "country": own}).astype("category")
+    named = {name: Categorical([*table[name].cat.categories]) for name in table}
+    synth = MarginalSynthesizer(10.0, schema=TableSchema(named)).fit(table)
+    rows = synth.sample(50_000, random_state=0).astype(int)
+    of_code = rows[rows["code"] >= 50].groupby("code")["country"]
+    most = of_code.agg(lambda own: own.value_counts(normalize=True).iloc[0]).mean()
+    assert (
+        most > 0.5 if decided else most < 0.2
+    )  # .21 where none decides, or .47 if all

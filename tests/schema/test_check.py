@@ -18,6 +18,7 @@ from skdpsynth.schema import (
     Categorical,
     Continuous,
     Datetime,
+    Derived,
     Identifier,
     Ordered,
     TableSchema,
@@ -199,6 +200,7 @@ TEXTS = {
     "numbers ": [f"${n}.00" for n in range(N)],
     "numbers  ": [f"{n}%" for n in range(N)],
     "numbers   ": [f"{n}.5" for n in range(N)],
+    "numbers    ": [f"{n}.5 mg/l" for n in range(N)],
 }
 
 
@@ -258,3 +260,31 @@ def named(found):
     """Return what `check` says of times in an order."""
     words = found["column"].astype(str) + " " + found["finding"]
     return [line for line in words if "never before" in line]
+
+
+def test_sums_and_products_in_every_row_are_named_with_the_rule_that_keeps_them():
+    """Not if one row has another, a rule states it, it is the target, or 0 is added."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(0, 2, (90, 4)), columns=["a", "b", "one", "zero"])
+    table["price"], table["n items"] = rng.integers(99, 9999, 90) / 100, range(2, 92)
+    table["total"] = table["price"] * table["n items"]
+    table["or"], table["of both"] = table["a"] + 1 - table["a"], table["n items"] + 4.5
+    table["4.5"], table["all"] = 4.5, table["total"] + table["of both"]
+    table.loc[::9, ["price", "total", "all"]] = np.nan
+
+    def told(**schema):
+        found = TableSchema({}, **schema).check(table)
+        return {c: w for c, w, _ in found.to_numpy() if "to keep it" in w}
+
+    names = ["of both", "all", "total"]
+    assert {*told()} == {*names}
+    rules = [eval(words.partition("it, ")[2]) for words in told().values()]
+    assert {*rules} >= {Derived("total", "`price` * `n items`")}
+    assert told(rules=rules) == {}
+    assert {*told(target="total")} == {*names[:2]}
+    table.loc[5, "total"] += 0.01
+    assert {*told()} == {*names[:1]}
+    wide = TableSchema({}).check(
+        pd.DataFrame(rng.normal(size=(2, 101))).add_prefix("c")
+    )
+    assert "first 100 numbers" in wide["finding"].iloc[-1]

@@ -51,6 +51,11 @@ KINDS = {
     "signed whole": ([f"{v - 900:+.0f}" for v in AMOUNTS], {}, "continuous", "%+d"),
     "dollars": ([f"${v:,.2f}" for v in AMOUNTS], {}, "continuous", "$%,.2f"),
     "per cent": ([f"{v % 100:.0f} %" for v in AMOUNTS], {}, "continuous", "%d %"),
+    "litres": ([f"{v:,.1f} km/l" for v in AMOUNTS], {}, "continuous", "%,.1f km/l"),
+    "degrees": ([f"{v:.0f}°C" for v in AMOUNTS], {}, "continuous", "%d°C"),
+    "areas": ([f"{v:.2f} m2" for v in AMOUNTS], {}, "continuous", "%.2f m2"),
+    "names alike": ([f"{v:.0f} Smith" for v in AMOUNTS], {}, "categorical", ...),
+    "doses": ([f"{v} {'mk'[v > 99]}g" for v in range(300)], {}, "categorical", ...),
     "European": (EUROS, {"form": EUROPEAN}, "continuous", "%,.2f €"),
     "whole": ([f"{v:.0f}" for v in AMOUNTS], {}, "continuous", ...),
     "codes": ([f"{v:05.0f}" for v in AMOUNTS / 10], {}, "categorical", ...),
@@ -88,7 +93,9 @@ def test_a_kind_is_found_and_its_cells_are_read_and_written_alike(name):
 
 
 @pytest.mark.usefixtures("frozen_noise")
-@pytest.mark.parametrize("name", ["ISO in UTC", "an offset", "dollars", "European"])
+@pytest.mark.parametrize(
+    "name", ["ISO in UTC", "an offset", "dollars", "European", "litres"]
+)
 def test_samples_are_written_as_the_file_of_the_fit(name):
     """In the command line, with nothing stated but how the file is written."""
     cells, how, _, _ = KINDS[name]
