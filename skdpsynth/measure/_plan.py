@@ -68,7 +68,8 @@ _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
 _Remarks = dict[str, list[str]]
 _NO_PAIRS = (
     "too few rows for tables of two columns: only correlations are measured, and what"
-    " goes with each of more than two categories, or is missing together, is not learnt"
+    " goes with each of more than two categories, or is missing together (state it:"
+    " MissingTogether([...])), is not learnt"
 )
 _GUESSES = "too few rows to find undeclared ranges: {} may be guesses"
 _NO_CLOCKS = (
@@ -398,27 +399,7 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
     return int(value)
 
 
-<<<<<<< HEAD
 # --- What is poor ---------------------------------------------------------------------
-=======
-_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
-_LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
-_NO_PAIRS = (
-    "too few rows for tables of two columns: only correlations are measured, and what"
-    " goes with each of more than two categories, or is missing together (state it:"
-    " MissingTogether([...])), is not learnt"
-)
-# What is poor about some columns: a text with "{}" for their names, and these.
-_Remark = tuple[str, list[str]]
-_TEXTS = (
-    "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
-)
-# Before a fit and after it.
-_NO_CLOCKS = (
-    "too few rows to measure times of day well, which come back more evenly spread in"
-    " {} (make the hour a column of its own, or state whole days: unit D)"
-)
->>>>>>> h13-say
 
 
 def _of_dtypes(
