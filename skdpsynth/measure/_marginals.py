@@ -21,6 +21,7 @@ from skdpsynth.measure._density import (
     fit_masses,
     shrunk_distributions,
 )
+from skdpsynth.measure._outer_bins import likely_bins
 from skdpsynth.measure._query import Ask, Marginals, Measurement, n_cells
 from skdpsynth.measure._shares import (
     COARSE_BINS,
@@ -450,11 +451,13 @@ def measure_marginals(
     cells, inside = {}, {}  # and the share of rows in intervals, where it is small
     for j, domain in numbers.items():
         counted = [of_class[j] for of_class in coarse if j in of_class]
-        # Of a class without round 1 it is not known where its rows are, and few rows
-        # are hidden by the noise: their range was found by where they are.
+        # Of a class without round 1 it is not known where its rows are. Few rows are
+        # hidden by the noise: their range was found by where they are, or is looked for
+        # where far bins would decide the mean.
         if thin := any(own.thin for own in counted):
             inside[j] = _present(counted)
-        support = _support(counted if all(coarse) and not thin else [])
+        known = all(coarse) and (not thin or (domain.log and not domain.released))
+        support = _support(counted if known else [], domain)
         cells[j] = _warped_cells(domain, [cdf[j] for cdf in cdfs], support)
         for cdf in cdfs:
             cdf[j] = _cdf_at(cells[j], cdf[j], domain, counted)
@@ -471,7 +474,7 @@ def measure_marginals(
     return released, cells
 
 
-def _support(parts: list[Histogram]) -> tuple[float, float]:
+def _support(parts: list[Histogram], domain: NumericDomain) -> tuple[float, float]:
     """Find where round 1 found rows of any class: beyond, a density would fit noise."""
     low, high = [], []
     # Where one bin alone had to be above the noise, half of the rows of columns with
@@ -479,6 +482,12 @@ def _support(parts: list[Histogram]) -> tuple[float, float]:
     # two columns was 0.44, so 0.21.
     for part in parts:
         n_bins = len(part.counts)
+        if part.thin:
+            ends = domain.edges(part.edges)
+            first, last = likely_bins(part.counts, ends, part.noise_std)
+            low.append(float(part.edges[first]))
+            high.append(float(part.edges[last + 1]))
+            continue
         first = _noise_at_end(part.counts, part.noise_std)
         if first == n_bins:
             continue

@@ -140,6 +140,14 @@ def found_bins(
     return min(first, start), max(last, end), bool(sure)
 
 
+def likely_bins(counts: Floats, edges: Floats, noise_std: float) -> tuple[int, int]:
+    """Return the first and the last bin that few rows may be in, with hidden ones."""
+    first, last = _likely_bins(counts, edges, noise_std, float(counts.sum()))
+    places = [max(first - _HIDDEN, 0), min(last + _HIDDEN, len(counts) - 1)]
+    places += np.flatnonzero(counts > SURE * noise_std).tolist()
+    return min(places), max(places)
+
+
 def outer_shares(
     counts: Floats, edges: Floats, bounds: tuple[float, float], noise_std: float
 ) -> tuple[tuple[tuple[float, float], ...], bool]:
@@ -197,7 +205,7 @@ def _bins_of_most(
 
 
 def _likely_bins(
-    counts: Ints, edges: Floats, noise_std: float, n_rows: float
+    counts: Ints | Floats, edges: Floats, noise_std: float, n_rows: float
 ) -> tuple[int, int]:
     """Return the bins between which most rows probably are, where rows are few."""
     # Shapes are weighed by their prior and by the Gaussian likelihood of the counts. Of

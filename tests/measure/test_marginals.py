@@ -27,6 +27,7 @@ from skdpsynth.measure._density import (
 from skdpsynth.measure._marginals import _support
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.table import NumericDomain
 
 RANKS = (np.arange(20_000) + 0.5) / 20_000
 
@@ -62,7 +63,8 @@ def test_a_bin_that_surely_has_rows_is_not_cut_off(mirrored):
     counts = np.array([900, 400, 300, 20, -10, 284, -12, -30, -50, -40, -30.0])
     step = -1 if mirrored else 1
     part = Histogram(np.linspace(0.0, 1.0, len(counts) + 1), counts[::step], 31.0)
-    ends = _support([part])
+    domain = NumericDomain(0.0, 50.0, log=False, integer=False, nullable=False)
+    ends = _support([part], domain)
     assert ends[::step][1] == (part.edges[4] if mirrored else part.edges[7])
 
 
