@@ -32,6 +32,7 @@ from skdpsynth.measure._query import (
     Ask as Ask,
     Measurement as Measurement,
     Pairs as Pairs,
+    Query as Query,
 )
 from skdpsynth.measure._relations import PairTables as PairTables, Relation as Relation
 from skdpsynth.measure._shares import (

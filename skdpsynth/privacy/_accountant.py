@@ -211,6 +211,9 @@ class PrivacyAccountant:
     budget : PrivacyBudget, optional
         What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
         fails later stays charged.
+    share : float, default=1.0
+        Part of the fit's squared mu that this ledger may charge, in (0, 1]. Several
+        ledgers of one fit, whose shares add up to 1 at most, make its claim together.
 
     Raises
     ------
@@ -247,6 +250,7 @@ class PrivacyAccountant:
         rows_per_unit: int = 1,
         unit: Hashable = None,
         budget: PrivacyBudget | None = None,
+        share: float = 1.0,
     ) -> None:
         many = rows_per_unit >= 1
         check_range("rows_per_unit", rows_per_unit, many, "an int >= 1")
@@ -262,6 +266,8 @@ class PrivacyAccountant:
         # Of a unit; all else in the ledger is of a row.
         self._mu_unit = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
         self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
+        check_range("share", share, 0 < share <= 1, "a number in (0, 1]")
+        self._root_share = math.sqrt(share)
         self._used: dict[Reservation, int] = {}  # releases drawn; in order
         self._issued: dict[Reservation, dict[str, Any]] = {}  # what they were then
         self._answers: list[Reservation] = []
@@ -284,10 +290,11 @@ class PrivacyAccountant:
     @property
     def mu_cap(self) -> float:
         """What all reservations of a row share: the root of a sum of mu^2, or inf."""
-        return self._mu_unit / self._rows_per_unit
+        return self._mu_unit / self._rows_per_unit * self._root_share
 
     rows_per_unit: int = read_only("_rows_per_unit", "Rows of one unit, at most.")
     delta: float = read_only("_delta", "Total delta of the fit.")
+    discovery_delta: float = read_only("_discovery_delta", "What is set aside of it.")
 
     @property
     def private(self) -> bool:
