@@ -15,6 +15,11 @@ from skdpsynth.measure._allocation import (
     allocate as allocate,
 )
 from skdpsynth.measure._bins import choose_bins as choose_bins
+from skdpsynth.measure._density import (
+    Histogram as Histogram,
+    fit_densities as fit_densities,
+    nearest_distribution as nearest_distribution,
+)
 from skdpsynth.measure._discovery import Discovery as Discovery
 from skdpsynth.measure._marginals import even_bins as even_bins
 from skdpsynth.measure._measure import (

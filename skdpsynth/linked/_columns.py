@@ -1,0 +1,164 @@
+"""Columns of linked tables: cells of a domain, and bins chosen from noisy counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpsynth.measure import (
+    LIKELY,
+    TINY,
+    Histogram,
+    fit_densities,
+    nearest_distribution,
+)
+from skdpsynth.table import CategoryDomain, ColumnDomain, domain_from_dict
+from skdpsynth.utils.arrays import Floats, Ints
+
+# Intervals of a number: so fine that a value that many rows have stands out.
+N_INTERVALS = 512
+
+
+class Column:
+    """A column of the parents, of the children, or of what follows from these.
+
+    Values are floats: codes of categories, or numbers in steps of their domain; NaN is
+    missing. A cell is a category, an interval, a value with a cell of its own, or
+    missing; a value of none of them is -1. After `choose` a bin holds one cell or more.
+    """
+
+    def __init__(self, name: str, domain: ColumnDomain) -> None:
+        self.name, self.domain = name, domain
+        self.edges = np.empty(0)
+        self.own: tuple[float, ...] = ()
+        if isinstance(domain, CategoryDomain):
+            self.n_present = len(domain.categories)
+        else:
+            self.edges = domain.snap(np.linspace(0.0, 1.0, N_INTERVALS + 1))
+            self.own = tuple(own.position for own in domain.own)
+            self.n_present = self.n_intervals + len(self.own)
+        self.n_cells = self.n_present + domain.nullable
+
+    @property
+    def is_number(self) -> bool:
+        """Return whether values have an order and a mean."""
+        return len(self.edges) > 0
+
+    @property
+    def n_intervals(self) -> int:
+        """How many intervals there are; 0 of categories."""
+        return max(len(self.edges) - 1, 0)
+
+    def cells(self, values: Floats) -> Ints:
+        """Return the cell of each value, -1 if it has none."""
+        missing = np.isnan(values)
+        cells = np.where(missing, -1.0, values).astype(np.int64)
+        if not isinstance(self.domain, CategoryDomain):
+            inside = np.where(missing, self.domain.low, values)
+            numbers = np.asarray(self.domain.from_steps(inside))
+            units = self.domain.to_unit(numbers)
+            cells = np.searchsorted(self.edges[1:-1], units, side="right")
+            codes = self.domain.codes(numbers)
+            for k, own in enumerate(self.domain.own):
+                cells[codes == own.code] = self.n_intervals + k
+        cells[missing] = self.n_cells - 1 if self.domain.nullable else -1
+        return cells
+
+    def bins(self, values: Floats) -> Ints:
+        """Return the bin of each value, -1 if it has none."""
+        return np.append(self.group, -1)[self.cells(values)]
+
+    def choose(self, counts: Floats, noise_std: float, n_bins: int) -> None:
+        """Choose the bins by noisy counts of the cells.
+
+        Intervals are cut at quantiles, and a value or an interval that holds more than
+        its part is alone.
+        """
+        n, total = self.n_intervals, max(float(counts.sum()), 1.0)
+        beside = np.where(counts[n:] > LIKELY * noise_std, counts[n:], 0.0)
+        if not n:
+            self._settle(nearest_distribution(counts), np.arange(self.n_cells))
+            return
+        histogram = Histogram(self.edges, counts[:n], noise_std)
+        rows = np.array([max(total - beside.sum(), 1.0)])
+        density = fit_densities([[histogram]], [self.edges], rows)[0]
+        mass = np.concatenate((density * rows, beside))
+        mass /= mass.sum()
+        group, held = np.zeros(self.n_cells, dtype=np.int64), 0.0
+        for i in range(n):
+            # A heavy cell is a bin, and others until they hold their part.
+            new = held > 0 and max(held, mass[i]) >= 1 / n_bins
+            group[i] = group[i - 1] + new if i else 0
+            held = mass[i] if new else held + mass[i]
+        # What the noise hides is in the interval around it.
+        around = np.searchsorted(self.edges, [*self.own, 0.0], side="right") - 1
+        around = np.clip(around, 0, n - 1)[: len(beside)]
+        alone = beside > 0
+        group[n:] = np.where(alone, group[n - 1] + np.cumsum(alone), group[around])
+        self._settle(mass, group)
+
+    def _settle(self, mass: Floats, group: Ints) -> None:
+        """Keep the masses and the bins of all cells, and what follows from them."""
+        self.mass, self.group = mass, group
+        self.n_bins = int(group.max(initial=0)) + 1
+        self.shares = np.bincount(group, mass, self.n_bins)
+        self._order = np.argsort(group, kind="stable")  # cells by bin
+        self._ends = np.cumsum(mass[self._order])
+        self._last = np.cumsum(np.bincount(group, minlength=self.n_bins)) - 1
+        self.basis = np.eye(self.n_bins)  # and of numbers two polynomials
+        in_order = int(group[self.n_intervals - 1]) + 1 if self.is_number else 0
+        if in_order > 3:
+            shares = self.shares[:in_order] / max(self.shares[:in_order].sum(), TINY)
+            middles = np.cumsum(shares) - shares / 2
+            z = ndtri(np.clip(middles, 1e-3, 1 - 1e-3))
+            smooth = np.zeros((self.n_bins, 2))
+            smooth[:in_order] = np.column_stack((z, (z**2 - 1) / math.sqrt(2)))
+            self.basis = np.concatenate((self.basis, smooth), axis=1)
+
+    def least(self) -> Floats:
+        """Return the least number of each bin, -inf of one that is no interval."""
+        assert not isinstance(self.domain, CategoryDomain)
+        first = np.searchsorted(self.group[: self.n_intervals], np.arange(self.n_bins))
+        ends = self.domain.to_steps(self.domain.edges(self.edges))
+        least = np.append(np.maximum(ends[:-1], self.domain.low), -math.inf)
+        return least[np.minimum(first, self.n_intervals)]
+
+    def draw(self, bins: Ints, rng: np.random.Generator) -> Floats:
+        """Draw the values of bins."""
+        first = np.append(0, self._last[:-1] + 1)
+        begins = np.append(0.0, self._ends)[first]
+        ranks = begins[bins]
+        ranks += (self._ends[self._last] - begins)[bins] * rng.random(len(bins))
+        at = np.searchsorted(self._ends, ranks, side="right")
+        cells = self._order[np.clip(at, first[bins], self._last[bins])]
+        if isinstance(self.domain, CategoryDomain):
+            values = cells.astype(np.float64)
+        else:
+            inside = np.minimum(cells, self.n_intervals - 1)
+            units = np.diff(self.edges)[inside] * rng.random(len(bins))
+            units += self.edges[inside]
+            for k, position in enumerate(self.own):
+                units[cells == self.n_intervals + k] = position
+            values = np.asarray(self.domain.to_steps(self.domain.from_unit(units)))
+            if self.domain.integer:
+                values = np.rint(values)
+        values[cells >= self.n_present] = np.nan
+        return values
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Split into what JSON holds and arrays, for saving."""
+        document = {"name": self.name, "domain": self.domain.to_dict()}
+        return document, {"mass": self.mass, "group": self.group}
+
+    @classmethod
+    def from_state(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, Any]
+    ) -> Column:
+        """Rebuild a column whose bins were chosen."""
+        column = cls(document["name"], domain_from_dict(document["domain"]))
+        column._settle(arrays["mass"], arrays["group"])
+        return column
