@@ -252,13 +252,8 @@ class LinkedSynthesizer(BaseEstimator):
     ) -> None:
         """Measure all tables that hang on the root, and fit their chains."""
         schema, root = self.schema, self.schema.root
-        ledger = PrivacyAccountant(
-            self.epsilon,
-            self.delta,
-            discovery_delta=accountant.discovery_delta,
-            share=1.0 - ROOT_SHARE,
-        )
-        mu = ledger.mu_cap * math.sqrt((1.0 - EXCESS) / len(schema.links))
+        accountant.use_all()
+        mu = accountant.remaining_mu() * math.sqrt((1.0 - EXCESS) / len(schema.links))
         # Of each table private rows and synthetic ones: their values and weights.
         known = pairs_of(metadata)
         rows = {root: values_of(tree.frames[root], known)}
@@ -279,15 +274,13 @@ class LinkedSynthesizer(BaseEstimator):
             parents, shares = synthetic[above]
             n = numbers_of(link, model, parents)
             given = parents, n, shares
-            released = measure_link(model, table, private, given, ledger, mu)
+            released = measure_link(model, table, private, given, accountant, mu)
             self._measured[table], tables, noise = released
             model.fit(tables, noise, *given, rng)
             weights[table], _ = weights_of(weights[above], parent)
             place, found = model.draw(parents, n, rng)
             synthetic[table] = found, (shares / np.maximum(n, 1))[place]
             columns[table], self._models[table] = model.own, model
-        ledger.close()
-        self._ledger = ledger.report()
 
     def sample(
         self,
@@ -359,7 +352,6 @@ class LinkedSynthesizer(BaseEstimator):
         names = ", ".join(map(repr, self._models))
         return replace(
             report,
-            entries=report.entries + self._ledger.entries,
             notes=(*report.notes, _LEFT_OUT),
             declared=(*(report.declared or ()), f"all columns of {names}; the links"),
             relation=f"add or remove one {whose}",

@@ -119,7 +119,7 @@ class Tree(HoldsPrivateRows):
                 self.metadata[name] = _declared(name, layout, own, frame.iloc[:0])
         for link in self.schema.links:
             sides = ((link.child, link.key), (link.parent, link.parent_key))
-            own, theirs = (_kind_of_key(self.layouts[n], key, n) for n, key in sides)
+            own, theirs = (_kind_of_key(self.layouts[n], key) for n, key in sides)
             if own != theirs:
                 raise InvalidTableError(
                     f"Expected keys of one kind in the {link}. Got {own} in"
@@ -198,15 +198,9 @@ def _mode(
     return CategoryDomain((*range(shape[1]),), nullable=True), values
 
 
-def _kind_of_key(layout: TableLayout, key: Hashable, name: str) -> str:
-    for column in layout.columns:
-        if column.name == key:
-            number = column.kind in ("integer", "continuous")
-            return "number" if number else column.kind
-    raise InvalidTableError(
-        f"Expected the key {key!r} in the table {name!r}. It is not a column there;"
-        " correct the Link."
-    )
+def _kind_of_key(layout: TableLayout, key: Hashable) -> str:
+    kind = {column.name: column.kind for column in layout.columns}[key]
+    return "number" if kind in ("integer", "continuous") else kind
 
 
 def _declared(
