@@ -202,6 +202,11 @@ class LinkedSchema:
         """The table that hangs on no other."""
         return self.links[0].parent
 
+    @property
+    def unit(self) -> str:
+        """The unit of privacy, in words."""
+        return f"row of {self.root} with all rows that hang on it"
+
     def links_of(self, parent: str) -> list[Link]:
         """Return the links of the tables that hang on one, in order."""
         return [link for link in self.links if link.parent == parent]

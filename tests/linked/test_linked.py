@@ -10,7 +10,7 @@ from linked.test_tree import clinic, tables
 from skdpsynth import LinkedSynthesizer, PrivacyBudget
 from skdpsynth.audit._replay import replayed_pairs
 from skdpsynth.exceptions import BudgetExceededError, InvalidSchemaError
-from skdpsynth.linked import _chain, _synthesizer
+from skdpsynth.linked import _chain, _root
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import observe_releases
 
@@ -18,7 +18,7 @@ from skdpsynth.privacy.testing import observe_releases
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """Chains of few steps: nothing here is about how good they are."""
-    monkeypatch.setattr(_synthesizer, "N_SYNTHETIC", 400)
+    monkeypatch.setattr(_root, "N_SYNTHETIC", 400)
     monkeypatch.setattr(_chain, "N_CONTEXTS", 300)
     monkeypatch.setattr(_chain, "N_STEPS", 3)
 
