@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdpsynth.linked._chain import LinkModel
 from skdpsynth.linked._columns import Column
-from skdpsynth.linked._release import measure_link
+from skdpsynth.linked._release import SHAPES_SHARE, measure_link
 from skdpsynth.linked._schema import HIDDEN, Link, LinkedSchema
 from skdpsynth.linked._tree import Tree, cells_of, pairs_of, values_of, weights_of
 from skdpsynth.measure import (
@@ -25,7 +26,7 @@ from skdpsynth.measure import (
 from skdpsynth.model import series_of
 from skdpsynth.privacy import GRID, PrivacyAccountant, PrivacyBudget
 from skdpsynth.sampling import frame_of, unread_values
-from skdpsynth.schema import TableSchema
+from skdpsynth.schema import UNREAD, TableSchema
 from skdpsynth.synthesizers import MarginalSynthesizer
 from skdpsynth.table import (
     CategoryDomain,
@@ -84,7 +85,8 @@ class Root(MarginalSynthesizer):
         accountant.use_all()
         assert self.tree is not None
         self._learn(self.tree, drawn, pairs_of(model.metadata), accountant, rng)
-        return model
+        layout = replace(model.metadata.layout, container=self.tree.container)
+        return replace(model, metadata=replace(model.metadata, layout=layout))
 
     def _learn(
         self,
@@ -158,14 +160,14 @@ class Root(MarginalSynthesizer):
             metadata = metadata_to_state(self.metadata[link.child])
             children.append({"model": model, "metadata": metadata})
             arrays |= {f"link.{k}.{name}": array for name, array in own.items()}
-        links = {"schema": self.linked.to_dict(), "children": children}
+        links = {"schema": self.linked.to_json(), "children": children}
         return {"root": document, **links}, arrays
 
     def _restore_generator(
         self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
         super()._restore_generator(document["root"], arrays)
-        self.linked = LinkedSchema.from_dict(document["schema"])
+        self.linked = LinkedSchema.from_json(document["schema"])
         self.models, self.metadata, self.measured = {}, {}, {}
         both = zip(self.linked.links, document["children"], strict=True)
         for k, (link, child) in enumerate(both):
@@ -210,3 +212,23 @@ def numbers_of(link: Link, model: LinkModel, parents: Floats) -> Ints:
     """Return the numbers of children of parents, from their values."""
     place = [column.name for column in model.parent].index(link.count)
     return parents[:, place].astype(np.int64)
+
+
+def share_of_pairs(n_links: int) -> float:
+    """Return the share of the squared mu that pairs of columns of one child have."""
+    return (1.0 - ROOT_SHARE) * (1.0 - SHAPES_SHARE) / n_links
+
+
+def planned_model(schema: LinkedSchema, link: Link) -> LinkModel:
+    """Return a model with as many columns as a child and its parent have."""
+    nothing = CategoryDomain((), nullable=False)
+
+    def columns(name: str) -> list[Column]:
+        stated, below = schema.schema_of(name), schema.links_of(name)
+        n = sum(not isinstance(own, UNREAD) for own in stated.columns.values())
+        n -= sum(len(rule.derived) for rule in stated.rules)
+        n += sum(1 + len(own.summaries) for own in below)
+        return [Column(str(j), nothing) for j in range(n)]
+
+    gap = None if link.order_by is None else Column("gap", nothing)
+    return LinkModel(columns(link.child), columns(link.parent), gap, most=link.max_rows)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.linked._root import Root
+from skdpsynth.linked._root import Root, planned_model, share_of_pairs
 from skdpsynth.linked._schema import LinkedSchema
 from skdpsynth.linked._tree import Tree
-from skdpsynth.privacy import PrivacyBudget, PrivacyReport
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.saved import opened
+from skdpsynth.schema import Column, Continuous
 from skdpsynth.synthesizers import MarginalSynthesizer
 from skdpsynth.utils.containers import converter
 from skdpsynth.utils.sklearn_compat import InstanceOf, fit_context, public_seed
@@ -155,18 +158,10 @@ class LinkedSynthesizer(BaseEstimator):
         """
         del y
         tree, name = Tree(tables, self.schema), self.schema.root
-        hidden, stated = tree.hidden[name], self.schema.schema_of(name)
-        columns = {**stated.columns, **{own.name: own.spec for own in hidden}}
-        more = {own.name: own.column for own in hidden}
+        more = {own.name: own.column for own in tree.hidden[name]}
         tree.frames[name] = tree.frames[name].assign(**more)
-        root = Root(
-            self.epsilon,
-            self.delta,
-            schema=replace(stated, columns=columns),
-            budget=self.budget,
-            random_state=self.random_state,
-        )
-        root.linked, root.tree = self.schema, tree
+        root = self._new_root({own.name: own.spec for own in tree.hidden[name]})
+        root.tree = tree
         self.__dict__.pop("_root", None)
         try:
             root.fit(tree.frames[name])
@@ -209,6 +204,38 @@ class LinkedSynthesizer(BaseEstimator):
             for name, frame, layout in self._root.draw(n_roots, rng)
         }
 
+    def plan(self, n_roots: int) -> pd.DataFrame:
+        """Return what the budget allows, before any data is touched.
+
+        Parameters
+        ----------
+        n_roots : int
+            A guess of the number of rows of the root.
+
+        Returns
+        -------
+        DataFrame
+            By table: ``tables``, of two columns, which are measured, and
+            ``table_noise_std``, the noise of a count, in rows of the root: of a table
+            that hangs on another all rows of a unit weigh 1 together. The noise does
+            not depend on how many they are.
+        """
+        schema, hidden, listed = self.schema, dict[str, Any](), {}
+        for link in schema.links_of(schema.root):
+            hidden[link.count] = Continuous(0, link.max_rows, integer=True)
+            kinds = schema.tables[link.child].columns
+            hidden |= {link.summary(name): kinds[name] for name in link.summaries}
+        root = self._new_root(hidden)
+        planned = root.plan(n_roots)[["tables", "table_noise_std"]]
+        listed[schema.root] = planned.max().tolist()
+        accountant = PrivacyAccountant(self.epsilon, self.delta)
+        for link in schema.links:
+            model = planned_model(schema, link)
+            mu = accountant.mu_cap * math.sqrt(share_of_pairs(len(schema.links)))
+            listed[link.child] = [len(model.pairs), model.norm / mu]
+        columns = planned.columns
+        return pd.DataFrame.from_dict(listed, orient="index", columns=columns)
+
     def privacy_report(self) -> PrivacyReport:
         """List every mechanism that touched the data, and the total.
 
@@ -227,21 +254,6 @@ class LinkedSynthesizer(BaseEstimator):
             relation=f"add or remove one {whose}",
             unit=f"one {whose}",
         )
-
-    def get_epsilon(self, delta: float) -> float:
-        """Return the epsilon that the fit guarantees at another delta.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Epsilon; infinite for a fit without noise.
-        """
-        return self.privacy_report().get_epsilon(delta)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted synthesizer to one file: models and public metadata.
@@ -298,6 +310,19 @@ class LinkedSynthesizer(BaseEstimator):
         self._keep(root)
         self.sample(1, random_state=0)  # what cannot be drawn is refused here
         return self
+
+    def _new_root(self, hidden: Mapping[Hashable, Column]) -> Root:
+        """Return what learns all tables, not fitted; with hidden columns of the root."""
+        stated = self.schema.schema_of(self.schema.root)
+        root = Root(
+            self.epsilon,
+            self.delta,
+            schema=replace(stated, columns={**stated.columns, **hidden}),
+            budget=self.budget,
+            random_state=self.random_state,
+        )
+        root.linked = self.schema
+        return root
 
     def _keep(self, root: Root) -> Self:
         """Keep what was fitted, and set what users read off it."""

@@ -89,6 +89,7 @@ class Tree(HoldsPrivateRows):
         self.metadata: dict[str, Metadata] = {}
         self.parents: dict[str, Ints] = {}
         self._open(tables)
+        self.container = self.layouts[schema.root].container
         secret = secret_generator().bytes(_SECRET_BYTES)
         self._unite(secret)
         for link in schema.links:

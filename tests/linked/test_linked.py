@@ -169,3 +169,21 @@ def test_what_is_refused_costs_nothing():
         synth.fit(given)
     assert (budget.spent, seen) == ((0.0, 0.0), [])
     assert not hasattr(synth, "epsilon_")
+
+
+def test_a_plan_has_the_noise_of_the_fit():
+    synth = fitted(summaries=["day"])
+    plan = synth.plan(60)
+    released = synth.measurements_["drugs"][-1]
+    noise = plan.loc["drugs", "table_noise_std"]
+    assert released.noise_std[0] == pytest.approx(noise, rel=0.01)
+    assert len(released.query.sets) == plan.loc["drugs", "tables"]
+    assert len(synth.measurements_["visits"][-1].query.sets) == plan["tables"]["visits"]
+
+
+def test_tables_come_back_in_the_container_that_came():
+    polars = pytest.importorskip("polars")
+    given = {name: polars.from_pandas(own) for name, own in tables().items()}
+    drawn = fitted(given=given).sample(20, random_state=0)
+    for name, own in given.items():
+        assert drawn[name].schema == own.schema
