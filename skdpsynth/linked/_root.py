@@ -65,8 +65,8 @@ class Root(MarginalSynthesizer):
     ) -> PrivacyAccountant:
         accountant = super()._accountant(layout, schema, epsilon)
         if budget is not None:
-            label = f"fit, per {self.linked.unit}"
-            budget.charge(epsilon, self.delta, label=label, unit=self.linked.unit)
+            label = f"fit, per {self.linked._unit}"
+            budget.charge(epsilon, self.delta, label=label, unit=self.linked._unit)
         return accountant
 
     def _fit(
@@ -171,7 +171,7 @@ class Root(MarginalSynthesizer):
         self.models, self.metadata, self.measured = {}, {}, {}
         both = zip(self.linked.links, document["children"], strict=True)
         for k, (link, child) in enumerate(both):
-            start, schema = f"link.{k}.", self.linked.schema_of(link.child)
+            start, schema = f"link.{k}.", self.linked._schema_of(link.child)
             own = {
                 name.removeprefix(start): array
                 for name, array in arrays.items()
@@ -210,7 +210,7 @@ def new_model(link: Link, tree: Tree, parent: Sequence[Column]) -> LinkModel:
 
 def numbers_of(link: Link, model: LinkModel, parents: Floats) -> Ints:
     """Return the numbers of children of parents, from their values."""
-    place = [column.name for column in model.parent].index(link.count)
+    place = [column.name for column in model.parent].index(link._count)
     return parents[:, place].astype(np.int64)
 
 
@@ -224,7 +224,7 @@ def planned_model(schema: LinkedSchema, link: Link) -> LinkModel:
     nothing = CategoryDomain((), nullable=False)
 
     def columns(name: str) -> list[Column]:
-        stated, below = schema.schema_of(name), schema.links_of(name)
+        stated, below = schema._schema_of(name), schema._links_of(name)
         n = sum(not isinstance(own, UNREAD) for own in stated.columns.values())
         n -= sum(len(rule.derived) for rule in stated.rules)
         n += sum(1 + len(own.summaries) for own in below)

@@ -103,11 +103,11 @@ class Link:
         object.__setattr__(self, "summaries", tuple(self.summaries))
 
     @property
-    def count(self) -> str:
+    def _count(self) -> str:
         """The hidden column of the parent with the number of its children."""
         return f"{HIDDEN}{self.child}"
 
-    def summary(self, name: Hashable) -> str:
+    def _summary(self, name: Hashable) -> str:
         """Return the hidden column of the parent that sums up one of the child."""
         return f"{HIDDEN}{self.child}:{name}"
 
@@ -164,11 +164,8 @@ class LinkedSchema:
     def __post_init__(self) -> None:
         tables = self.tables if isinstance(self.tables, Mapping) else {}
         schemas = (isinstance(own, TableSchema) for own in tables.values())
-        if (
-            not tables
-            or not all(schemas)
-            or not all(isinstance(n, str) for n in tables)
-        ):
+        named = all(isinstance(name, str) for name in tables)
+        if not (tables and named and all(schemas)):
             raise InvalidSchemaError(
                 "The 'tables' of LinkedSchema must be a mapping from name to"
                 " TableSchema. Got something else; describe each table by one."
@@ -184,9 +181,8 @@ class LinkedSchema:
         for name, schema in self.tables.items():
             if schema.privacy_unit is not None:
                 raise InvalidSchemaError(
-                    f"Table {name!r} names the privacy_unit {schema.privacy_unit!r}, but"
-                    f" the unit is one row of {self.root!r} with all that hang on it."
-                    " Leave it out; the key of the Link says what hangs on what."
+                    f"Table {name!r} names the privacy_unit {schema.privacy_unit!r}."
+                    f" Expected none, as the unit is one {self._unit}; leave it out."
                 )
             hidden = [n for n in schema.kinds if str(n).startswith(HIDDEN)]
             if hidden:
@@ -203,25 +199,25 @@ class LinkedSchema:
         return self.links[0].parent
 
     @property
-    def unit(self) -> str:
+    def _unit(self) -> str:
         """The unit of privacy, in words."""
         return f"row of {self.root} with all rows that hang on it"
 
-    def links_of(self, parent: str) -> list[Link]:
+    def _links_of(self, parent: str) -> list[Link]:
         """Return the links of the tables that hang on one, in order."""
         return [link for link in self.links if link.parent == parent]
 
-    def schema_of(self, name: str) -> TableSchema:
+    def _schema_of(self, name: str) -> TableSchema:
         """Return what is public of a table, with its keys as identifiers.
 
         Those of a child are written as those of its parent. A child has no target.
         """
         schema = self.tables[name]
         columns = dict(schema.columns)
-        for link in self.links_of(name):
+        for link in self._links_of(name):
             columns.setdefault(link.parent_key, Identifier())
         for link in (own for own in self.links if own.child == name):
-            written = self.schema_of(link.parent).columns[link.parent_key]
+            written = self._schema_of(link.parent).columns[link.parent_key]
             columns[link.key] = written
             schema = replace(schema, target=None, class_counts=None)
         return replace(schema, columns=columns)
@@ -333,7 +329,7 @@ class LinkedSchema:
                     f"The key {name!r} of the {link} is never modelled. Expected no"
                     " description of it, or Identifier(); drop the other one."
                 )
-        of_parent = {own.parent_key for own in self.links_of(link.parent)}
+        of_parent = {own.parent_key for own in self._links_of(link.parent)}
         above = {own.key for own in self.links if own.child == link.parent}
         if len(of_parent | above) != len(above) + 1:
             raise InvalidSchemaError(

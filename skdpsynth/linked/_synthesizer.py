@@ -221,10 +221,10 @@ class LinkedSynthesizer(BaseEstimator):
             not depend on how many they are.
         """
         schema, hidden, listed = self.schema, dict[str, Any](), {}
-        for link in schema.links_of(schema.root):
-            hidden[link.count] = Continuous(0, link.max_rows, integer=True)
+        for link in schema._links_of(schema.root):
+            hidden[link._count] = Continuous(0, link.max_rows, integer=True)
             kinds = schema.tables[link.child].columns
-            hidden |= {link.summary(name): kinds[name] for name in link.summaries}
+            hidden |= {link._summary(name): kinds[name] for name in link.summaries}
         root = self._new_root(hidden)
         planned = root.plan(n_roots)[["tables", "table_noise_std"]]
         listed[schema.root] = planned.max().tolist()
@@ -245,7 +245,7 @@ class LinkedSynthesizer(BaseEstimator):
             Prints as a table.
         """
         check_is_fitted(self)
-        report, whose = self._root.privacy_report(), self.schema.unit
+        report, whose = self._root.privacy_report(), self.schema._unit
         names = ", ".join(map(repr, self._root.models))
         return replace(
             report,
@@ -312,8 +312,8 @@ class LinkedSynthesizer(BaseEstimator):
         return self
 
     def _new_root(self, hidden: Mapping[Hashable, Column]) -> Root:
-        """Return what learns all tables, not fitted; with hidden columns of the root."""
-        stated = self.schema.schema_of(self.schema.root)
+        """Return what learns all tables, not fitted; the root has hidden columns."""
+        stated = self.schema._schema_of(self.schema.root)
         root = Root(
             self.epsilon,
             self.delta,
