@@ -1,9 +1,9 @@
 """Children of given parents, row by row: a chain of softmax regressions.
 
-A column of a row has a distribution given the parent, the columns before it and, from
-the second row on, the position, the row before and what all rows before had in common
-(`Memory`). The regressions are fitted to noisy tables of pairs alone: what they are
-given is simulated, so no private row comes here but in `LinkModel.encode`.
+A column of a row is drawn given the parent, the columns before it and, from the second
+row on, the position, the row before and what all rows before had in common. The
+regressions are fitted to noisy tables of pairs alone; what they are given is simulated.
+No private row comes here but in `LinkModel.encode`.
 """
 
 from __future__ import annotations
@@ -14,31 +14,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.optimize import minimize
 
 from skdpsynth.linked._columns import Column
-from skdpsynth.measure import nearest_distribution
-from skdpsynth.table import CategoryDomain, NumericDomain
-from skdpsynth.utils.arrays import Bools, Floats, Ints
+from skdpsynth.linked._regression import Known, fit_regression, softmax
+from skdpsynth.measure import TINY
+from skdpsynth.table import CategoryDomain, NumericDomain, domain_from_dict
+from skdpsynth.utils.arrays import Floats, Ints
 
-# By role of what a column is given: what a row adds to a table, so how much noise it
-# has; and the prior deviation of log-odds of cells (twice that of polynomials).
-POWERS = {"own": 1.0, "parent": 1.0, "same": 1.5, "before": 0.7}
-PRIORS = {"own": 0.4, "parent": 0.25, "same": 1.5, "before": 0.15}
-SMOOTH = 2.0
+# What a row adds to a table, so how much noise it has, by what a column is given.
+POWERS = {"own": 1.6, "parent": 1.0, "same": 1.5, "before": 0.7}
 BINS = 4, 14
 N_POSITIONS = 6  # rows from this one on are alike
-N_CONTEXTS, N_STEPS, N_ROUNDS = 8_000, 60, 2
+N_CONTEXTS, N_ROUNDS = 12_000, 2  # simulated rows, and rounds over all of a unit
 
 Codes = NDArray[np.int16]
+Key = tuple[int, int]
 
 
 class Pair(NamedTuple):
     """What is measured of two columns: a table of weighted rows.
 
-    Of the first row of each unit, weights are those of parents; of later rows (from the
-    second on) and of all rows they share it.
+    First rows weigh what their parents do; later ones share it, or all rows do.
     """
 
     scope: str  # "first", "later" or "rows"
@@ -62,32 +58,34 @@ class Memory:
         """Add one row of each of these units."""
         for column, sums, own in zip(self._columns, self._sums, values.T, strict=True):
             if column.is_number:
-                sums[units, 0] += np.nan_to_num(own)
-                sums[units, 1] += ~np.isnan(own)
+                sums[units] += np.stack((np.nan_to_num(own), ~np.isnan(own)), axis=1)
             else:
                 cells = column.cells(own)
                 sums[units[cells >= 0], cells[cells >= 0]] += 1
 
     def bins(self, units: Ints) -> Codes:
         """Return the bins of the means, or of the most frequent categories."""
-        found = []
-        for column, every in zip(self._columns, self._sums, strict=True):
-            sums = every[units]
+        found = np.empty((len(units), len(self._columns)), np.int16)
+        for k, (column, every) in enumerate(
+            zip(self._columns, self._sums, strict=True)
+        ):
             if column.is_number:
-                n = sums[:, 1]
-                means = np.where(n > 0, sums[:, 0] / np.maximum(n, 1.0), np.nan)
-                found.append(column.bins(means))
+                total, n = every[units].T
+                mean = np.where(n > 0, total / np.maximum(n, 1.0), np.nan)
+                found[:, k] = column.bins(mean)
             else:
-                modes = np.where(sums.max(1) > 0, sums.argmax(1), -1)
-                found.append(np.append(column.group, -1)[modes])
-        return np.column_stack(found).astype(np.int16)
+                some = every[units].max(1) > 0
+                modes = np.where(some, every[units].argmax(1), -1)
+                found[:, k] = np.append(column.group, -1)[modes]
+        return found
 
 
 class LinkModel:
     """Draws the children of parents: the first ones, then one after the other.
 
     `own` are the columns of the children, `parent` those of the parents. With a `gap`,
-    the domain of the steps from row to row, the first own column is in order.
+    the column of steps from row to row, the first own column is in order. A parent has
+    at `most` so many children.
     """
 
     def __init__(
@@ -98,65 +96,49 @@ class LinkModel:
         *,
         most: int,
         descending: bool = False,
-        memory: bool = True,
     ) -> None:
         self.own, self.parent, self.gap = [*own], [*parent], gap
-        self.most, self.descending, self.memory = most, descending, memory
-        last = min(max(most, 2), N_POSITIONS)
-        self.position = Column(
-            "position", CategoryDomain(tuple(range(2, last + 1)), nullable=False)
-        )
-        blocks: list[tuple[str, str, list[Column]]] = [
-            ("first", "parent", self.parent),
-            ("later", "parent", self.parent),
-            ("later", "position", [self.position]),
-            ("later", "before", self.own),
-            ("later", "memory", self.own if memory else []),
-            ("later", "own", [gap] if gap else []),
-            ("rows", "own", self.own),
-        ]
+        self.most, self.descending = most, descending
+        at = range(1, min(max(most, 2), N_POSITIONS) + 1)
+        position = Column("position", CategoryDomain((*at,), nullable=False))
+        position.as_positions()
+        blocks: dict[tuple[str, str], list[Column]] = {
+            ("first", "parent"): self.parent,
+            ("later", "parent"): self.parent,
+            ("rows", "position"): [position],
+            ("later", "before"): self.own,
+            ("later", "memory"): self.own,
+            ("later", "gap"): [gap] if gap else [],
+            ("rows", "own"): self.own,
+        }
         self.columns: list[Column] = []
-        self._places: dict[tuple[str, str], slice] = {}
-        kinds: list[tuple[str, str]] = []
-        for scope, role, columns in blocks:
+        self._at: dict[tuple[str, str], slice] = {}
+        for kind, columns in blocks.items():
             start = len(self.columns)
-            self._places[scope, role] = slice(start, start + len(columns))
+            self._at[kind] = slice(start, start + len(columns))
             self.columns += columns
-            kinds += [(scope, role)] * len(columns)
-        self.n_given = self._places["later", "own"].start
-        self._value = len(self.columns) - len(self.own)  # of the order, with a gap
-        self.pairs: dict[tuple[int, int], Pair] = {}
-        for j in range(self.n_given, len(self.columns)):
-            for i in range(j):
-                scope, role = kinds[i]
-                # The value of the order follows from the gap in later rows.
-                only = gap and {self.n_given: "later", self._value: "first"}.get(j)
-                if only and scope != only:
-                    continue
-                if role in ("before", "memory"):
-                    same = self.columns[i] is self.columns[j]
-                    if role == "memory" and not same:
-                        continue
-                    role = "same" if same else "before"
-                role = "parent" if role == "position" else role
+        self._value = len(self.columns) - len(self.own)
+        self._drawn = range(self._at["later", "gap"].start, len(self.columns))
+        kinds = [kind for kind, columns in blocks.items() for _ in columns]
+        self.pairs: dict[Key, Pair] = {}
+        for i, j in ((a, b) for b in self._drawn for a in range(b)):
+            (scope, role), same = kinds[i], self.columns[i] is self.columns[j]
+            # The value of the order follows from the gap in later rows.
+            other = gap and {self._drawn[0]: "first", self._value: "later"}.get(j)
+            if scope != other and (same or role != "memory"):
+                role = "same" if same else role if role in POWERS else "own"
+                role = "parent" if kinds[i][1] == "position" else role
                 self.pairs[i, j] = Pair(scope, role)
         self.slopes: dict[int, Floats] = {}
-        self._free: dict[int, Floats] = {}
 
     @property
     def shapes(self) -> list[Column]:
         """The columns of which each needs counts of its cells, see `choose`."""
         return [*self.own, self.gap] if self.gap else self.own
 
-    @property
-    def norm(self) -> float:
-        """By how much a unit moves all tables together, times their powers, in L2."""
-        return math.sqrt(sum(pair.power**2 for pair in self.pairs.values()))
-
     def gaps(self, values: Floats, unit: Ints) -> Floats:
-        """Return the gap of each row to the row before of its unit, NaN of the first."""
-        gaps = np.diff(values[:, 0], prepend=np.nan)
-        gaps = -gaps if self.descending else gaps
+        """Return the gap of each row to the row before of its unit, NaN if first."""
+        gaps = np.diff(values[:, 0], prepend=np.nan) * (-1 if self.descending else 1)
         gaps[np.diff(unit, prepend=-1) != 0] = np.nan
         return gaps
 
@@ -171,22 +153,18 @@ class LinkModel:
     ) -> None:
         """Choose the bins: of `shapes` by noisy counts, of parents by synthetic ones.
 
-        `mu` is that of all tables of pairs.
+        These have `n` children and `weights`; `mu` is that of all tables of pairs.
         """
-        many = weights[n > 1].sum() / max(weights[n > 0].sum(), 1.0)
-        n_own = len(self.own)
-        total = max(many * np.mean([own.sum() for own in counts[:n_own]]), 1.0)
-        noise = max(self.norm / mu, 1.0)
-        n_bins = int(np.clip(math.sqrt(total / noise), *BINS))
+        total = max(np.mean([own.sum() for own in counts[: len(self.own)]]), 1.0)
+        norm = math.sqrt(sum(pair.power**2 for pair in self.pairs.values()))
+        n_bins = int(np.clip(math.sqrt(total / max(norm / mu, 1.0)), *BINS))
         for column, own in zip(self.shapes, counts, strict=True):
             column.choose(own, noise_std, n_bins)
-        some = n > 0
-        for column, values in zip(self.parent, parents[some].T, strict=True):
+        for column, values in zip(self.parent, parents.T, strict=True):
             cells = column.cells(values)
-            seen = cells >= 0
-            own = np.bincount(cells[seen], weights[some][seen], column.n_cells)
+            some = (cells >= 0) & (n > 0)
+            own = np.bincount(cells[some], weights[some], column.n_cells)
             column.choose(own, 1.0, n_bins)
-        self.position.choose(np.ones(self.position.n_cells), 0.0, 0)
 
     def encode(self, values: Floats, unit: Ints, parents: Floats) -> Codes:
         """Return the bins of rows and of all that they are given; private if these are.
@@ -197,14 +175,14 @@ class LinkModel:
         n = np.bincount(unit, minlength=len(parents))
         starts = np.cumsum(n) - n
         codes = np.empty((len(values), len(self.columns)), np.int16)
+        gaps = self.gaps(values, unit)
 
-        def take(given: Codes, units: Ints, place: int, before: Floats) -> Floats:
-            own = values[starts[units] + place]
+        def take(found: Codes, units: Ints, place: int, before: Floats) -> Floats:
+            own = values[rows := starts[units] + place]
             if self.gap and place:
-                gaps = before - own[:, 0] if self.descending else own[:, 0] - before
-                given[:, self.n_given] = self.gap.bins(gaps)
-            bins = [c.bins(v) for c, v in zip(self.own, own.T, strict=True)]
-            given[:, self._places["rows", "own"]] = np.column_stack(bins)
+                found[:, self._drawn[0]] = self.gap.bins(gaps[rows])
+            for j, (column, of_column) in enumerate(zip(self.own, own.T, strict=True)):
+                found[:, self._value + j] = column.bins(of_column)
             return own
 
         for place, (units, found, _) in enumerate(self._walk(parents, n, take)):
@@ -217,29 +195,26 @@ class LinkModel:
         n: Ints,
         take: Callable[[Codes, Ints, int, Floats], Floats],
     ) -> Iterator[tuple[Ints, Codes, Floats]]:
-        """Yield units, codes and values of the first rows, of the second ones and so on.
+        """Yield units, bins and values of the first rows, of the second ones and so on.
 
-        `take` returns values, and puts the bins of the gap and of own columns in place.
+        `take` returns the values of rows, and fills in the bins of what is drawn.
         """
         columns = zip(self.parent, parents.T, strict=True)
-        given = np.column_stack([c.bins(v) for c, v in columns]).astype(np.int16)
+        given = np.column_stack([c.bins(v) for c, v in columns])
         memory, last = Memory(self.own, len(n)), np.zeros((len(n), len(self.own)))
         bins = np.empty(last.shape, np.int16)
         for place in range(int(n.max(initial=0))):
             units = np.flatnonzero(n > place)
             codes = np.full((len(units), len(self.columns)), -1, np.int16)
-            of = "later" if place else "first"
-            codes[:, self._places[of, "parent"]] = given[units]
+            position = self._at["rows", "position"].start
+            codes[:, position] = min(place, self.columns[position].n_bins - 1)
+            codes[:, self._at["later" if place else "first", "parent"]] = given[units]
             if place:
-                at = min(place, self.position.n_cells) - 1
-                codes[:, self._places["later", "position"]] = at
-                codes[:, self._places["later", "before"]] = bins[units]
-                if self.memory:
-                    codes[:, self._places["later", "memory"]] = memory.bins(units)
+                codes[:, self._at["later", "before"]] = bins[units]
+                codes[:, self._at["later", "memory"]] = memory.bins(units)
             last[units] = values = take(codes, units, place, last[units, 0])
-            bins[units] = codes[:, self._places["rows", "own"]]
-            if self.memory:
-                memory.add(units, values)
+            bins[units] = codes[:, self._value :]
+            memory.add(units, values)
             yield units, codes, values
 
     def draw(
@@ -262,53 +237,45 @@ class LinkModel:
         codes: Codes,
         before: Floats,
         rng: np.random.Generator,
-        fit: Callable[[Codes, int], None] | None = None,
+        fit: Callable[[Codes, Ints, int], None] | None = None,
     ) -> Floats:
-        """Draw own columns of rows after `before`; `fit` is called before each."""
-        values, sign = (
-            np.empty((len(codes), len(self.own))),
-            -1 if self.descending else 1,
-        )
-        later = codes[:, self._places["later", "position"].start] >= 0
-        gaps = np.zeros(len(codes))
-        for j in range(self.n_given, len(self.columns)):
+        """Draw rows `before` which a value of the order is; fit each column first."""
+        later = codes[:, self._at["rows", "position"].start] > 0
+        values, gaps = np.empty((len(codes), len(self.own))), np.zeros(len(codes))
+        sign = -1 if self.descending else 1
+        for j in self._drawn:
             column, rows = self.columns[j], np.arange(len(codes))
-            if self.gap and j == self.n_given:
-                rows = np.flatnonzero(later)
-            elif self.gap and j == self._value:
-                rows = np.flatnonzero(~later)
+            is_gap = self.gap is not None and j == self._drawn[0]
+            is_value = self.gap is not None and j == self._value
+            if is_gap or is_value:
+                rows = np.flatnonzero(later == is_gap)
             if fit is not None and len(rows):
-                fit(codes, j)
+                fit(codes, rows, j)
             shares = self.shares(codes[rows], j)
-            if self.gap and j == self.n_given:  # what leaves the bounds is no gap
+            if is_gap:  # what leaves the bounds is no gap
                 domain = self.own[0].domain
                 assert isinstance(domain, NumericDomain)
-                end = domain.low if self.descending else domain.high
-                room = sign * (end - before[rows])
-                shares = shares * (column.least() <= room[:, None]) + 1e-30
-            bins = _places(shares, rng)
+                room = abs((domain.low if self.descending else domain.high) - before)
+                shares = shares * (column.least() <= room[rows, None]) + TINY
+            codes[rows, j] = bins = _places(shares, rng)
             drawn = column.draw(bins, rng)
-            codes[rows, j] = bins
-            if self.gap and j == self.n_given:
-                gaps[rows] = np.clip(drawn, 0.0, room)
+            if is_gap:
+                gaps[rows] = np.clip(drawn, 0.0, room[rows])
                 continue
             values[rows, j - self._value] = drawn
-            if self.gap and j == self._value:
+            if is_value:
                 values[later, 0] = before[later] + sign * gaps[later]
                 codes[later, j] = column.bins(values[later, 0])
         return values
 
     def shares(self, codes: Codes, j: int) -> Floats:
         """Return the distributions of column j in rows, (n_rows, n_bins)."""
-        uses, slopes = self._uses(j), self.slopes[j]
-        starts = np.cumsum([0, *(self.columns[i].n_bins for i in uses)])
-        later = codes[:, self._places["later", "position"].start] >= 0
-        odds = slopes[-2:][later.astype(int)]
-        for start, i in zip(starts, uses, strict=False):
-            own = slopes[start : start + self.columns[i].n_bins]
-            odds += np.concatenate((own, np.zeros((1, odds.shape[1]))))[codes[:, i]]
-        odds = np.exp(odds - odds.max(1, keepdims=True))
-        return odds / odds.sum(1, keepdims=True)
+        odds, end = np.zeros((len(codes), self.columns[j].n_bins)), 0
+        for i in self._uses(j):
+            start, end = end, end + self.columns[i].n_bins
+            own = np.append(self.slopes[j][start:end], np.zeros_like(odds[:1]), axis=0)
+            odds += own[codes[:, i]]
+        return softmax(odds)
 
     def _uses(self, j: int) -> list[int]:
         """Return the columns that column j is given."""
@@ -316,8 +283,8 @@ class LinkModel:
 
     def fit(
         self,
-        tables: Mapping[tuple[int, int], Floats],
-        noise: Mapping[tuple[int, int], float],
+        tables: Mapping[Key, Floats],
+        noise: Mapping[Key, float],
         parents: Floats,
         n: Ints,
         weights: Floats,
@@ -325,135 +292,72 @@ class LinkModel:
     ) -> None:
         """Fit to noisy tables of `pairs`, with noise deviations, and synthetic parents.
 
-        Parents have numbers of children `n` and `weights`.
+        Parents have `n` children and `weights`. Without any row all is as in `shapes`.
         """
-        totals = {}
-        for scope in ("first", "later", "rows"):
-            sums = [
-                t.sum() for key, t in tables.items() if self.pairs[key].scope == scope
-            ]
-            totals[scope] = max(float(np.mean(sums)), 1.0) if sums else 1.0
-        for j in range(self.n_given, len(self.columns)):  # at first, all alike
-            n_rows = sum(self.columns[i].n_bins for i in self._uses(j)) + 2
-            self.slopes[j] = np.zeros((n_rows, self.columns[j].n_bins))
-            self.slopes[j][-2:] = np.log(np.maximum(self.columns[j].shares, 1e-4))
-        some = rng.permutation(np.flatnonzero(n > 0))
+        free: dict[int, Floats] = {}
+        for j in self._drawn:
+            sizes = [self.columns[i].n_bins for i in self._uses(j)]
+            self.slopes[j] = np.zeros((sum(sizes), self.columns[j].n_bins))
+        some, n = rng.permutation(np.flatnonzero(n > 0)), np.minimum(n, self.most)
         for most in (1, 2, *[self.most] * N_ROUNDS):
             sizes = np.minimum(n[some], most)
             units = some[: np.searchsorted(np.cumsum(sizes), N_CONTEXTS) + 1]
-            sizes = sizes[: len(units)]
-            unit, values = self.draw(parents[units], sizes, rng)
+            unit, values = self.draw(parents[units], sizes[: len(units)], rng)
             codes = self.encode(values, unit, parents[units])
-            before = np.append(np.nan, values[:-1, 0])
             first = np.diff(unit, prepend=-1) != 0
-            own = weights[units][unit]
-            of_unit = {
+            own, of_unit = weights[units][unit], sizes[unit]
+            of_rows = {
                 "first": own * first,
-                "later": own * ~first / np.maximum(sizes[unit] - 1, 1),
-                "rows": own / sizes[unit],
+                "later": own * ~first / np.maximum(of_unit - 1, 1),
+                "rows": own / of_unit,
             }
-            known = _Targets(tables, noise, totals, of_unit, first)
 
-            def fit(codes: Codes, j: int, known: _Targets = known) -> None:
-                self._fit_column(codes, j, known)
+            def fit(
+                codes: Codes, rows: Ints, j: int, of_rows: dict[str, Floats] = of_rows
+            ) -> None:
+                known = []
+                for i in self._uses(j):
+                    of = (
+                        self.columns[i],
+                        codes[rows, i],
+                        of_rows[self.pairs[i, j].scope],
+                    )
+                    measured = tables[i, j], noise[i, j], self.pairs[i, j].role
+                    known.append(Known(*of[:2], of[2][rows], *measured))
+                found = fit_regression(self.columns[j], known, free.get(j))
+                free[j], self.slopes[j] = found
 
+            before = np.append(np.nan, values[:-1, 0])
             self._draw_rows(codes, before, rng, fit)
-            if most >= n.max(initial=1):
-                break
 
-    def _fit_column(self, codes: Codes, j: int, known: _Targets) -> None:
-        """Fit the regression of column j to its tables, given simulated rows.
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Split into what JSON holds and arrays, for saving."""
+        parts = {"own": self.own, "parent": self.parent, "gap": [self.gap]}
+        document: dict[str, Any] = {"most": self.most, "descending": self.descending}
+        arrays: dict[str, Any] = {f"slopes.{j}": own for j, own in self.slopes.items()}
+        for part, columns in parts.items():
+            known = [column for column in columns if column]
+            document[part] = [[c.name, c.domain.to_dict()] for c in known]
+            for k, column in enumerate(known):
+                arrays[f"mass.{part}.{k}"] = column.mass
+                arrays[f"group.{part}.{k}"] = column.group
+        return document, arrays
 
-        Minimises the squared distance to the tables in variances of their noise, and
-        squares of the slopes in theirs: what simulated rows do not show stays 0.
-        """
-        own, targets, errors, priors, lefts = self.columns[j], [], [], [], []
-        blocks: list[Any] = []
-        weighted: list[Any] = []
-        margins: dict[str, list[tuple[float, Floats]]] = {"first": [], "later": []}
-        for i in self._uses(j):
-            pair, column, seen = self.pairs[i, j], self.columns[i], codes[:, i] >= 0
-            total = known.totals[pair.scope]
-            std, table = known.noise[i, j] / total, known.tables[i, j] / total
-            v = known.weights[pair.scope] / max(known.weights[pair.scope].sum(), 1e-9)
-            at = np.bincount(codes[seen, i], v[seen], column.n_bins)
-            if pair.scope in margins:
-                trust = pair.power**2 / len(table)
-                margins[pair.scope].append((trust, table.sum(0)))
-            # The simulated margin may differ from the measured: keep what is given it.
-            sides = np.maximum(nearest_distribution(table.sum(1)), 1e-9)
-            ratio = np.minimum(at / sides, 3.0)[:, None]
-            targets.append(table * ratio)
-            sampling = np.outer(at, own.shares) * (1 / total + 1 / len(codes))
-            errors.append((std * ratio) ** 2 + sampling + 1e-9)
-            scales = np.ones(column.basis.shape[1])
-            scales[column.n_bins :] = SMOOTH
-            priors.append(scales * PRIORS[pair.role])
-            lefts.append(column.basis)
-            blocks.append(_one_hot(codes[:, i], column.n_bins, seen))
-            weighted.append(_one_hot(codes[:, i], column.n_bins, v))
-        for scope, rows in (("first", known.first), ("later", ~known.first)):
-            v = known.weights[scope] / max(known.weights[scope].sum(), 1e-9)
-            margin, error = own.shares, 10.0
-            if margins[scope] and rows.any():
-                trusts, sums = zip(*margins[scope], strict=True)
-                margin = nearest_distribution(np.average(sums, axis=0, weights=trusts))
-                noise = max(known.noise.values()) / known.totals[scope]
-                error = noise / math.sqrt(sum(trusts)) + 1e-3
-            targets.append(margin[None])
-            errors.append(np.full((1, own.n_bins), error**2))
-            priors.append(np.full(1, 5.0))
-            lefts.append(np.eye(1))
-            blocks.append(_one_hot(np.zeros(len(codes), int), 1, rows))
-            weighted.append(_one_hot(np.zeros(len(codes), int), 1, v))
-        x = sparse.hstack(blocks, "csr", np.float32)
-        xv = sparse.hstack(weighted, "csr", np.float32)
-        back, backv = x.T.tocsr(), xv.T.tocsr()
-        table = np.concatenate(targets).astype(np.float32)
-        precision = (1 / np.concatenate(errors)).astype(np.float32)
-        left = sparse.block_diag(lefts, "csr", np.float32)
-        right = own.basis.T.astype(np.float32)
-        scales = np.ones(len(right))
-        scales[own.n_bins :] = SMOOTH
-        prior = np.outer(np.concatenate(priors), scales) ** -2.0
-
-        def loss(flat: Floats) -> tuple[float, Floats]:
-            free = flat.reshape(prior.shape)
-            odds = x @ (left @ free.astype(np.float32) @ right)
-            odds = np.exp(odds - odds.max(1, keepdims=True))
-            shares = odds / odds.sum(1, keepdims=True)
-            beside = backv @ shares - table
-            by_table = beside * precision
-            by_shares = xv @ by_table
-            means = (shares * by_shares).sum(1, keepdims=True)
-            by_logits = shares * (by_shares - means)
-            slopes = left.T @ (back @ by_logits) @ right.T + prior * free
-            value = (by_table * beside).sum(dtype=float) + (prior * free**2).sum()
-            return 0.5 * value, slopes.astype(float).ravel()
-
-        start = self._free.get(j, np.zeros(prior.shape)).ravel()
-        options = {"maxiter": N_STEPS}
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
-        self._free[j] = found.x.reshape(prior.shape)
-        self.slopes[j] = np.asarray(left @ self._free[j] @ right, dtype=np.float64)
-
-
-class _Targets(NamedTuple):
-    """What was measured, and the weights of simulated rows in each scope."""
-
-    tables: Mapping[tuple[int, int], Floats]
-    noise: Mapping[tuple[int, int], float]
-    totals: Mapping[str, float]
-    weights: Mapping[str, Floats]
-    first: Bools
-
-
-def _one_hot(codes: Ints, n_bins: int, values: Floats | Bools) -> Any:  # noqa: ANN401
-    """Return one row for each code, with a value at it; none where it is -1 or 0."""
-    rows = np.flatnonzero((codes >= 0) & (values != 0))
-    place = rows, codes[rows]
-    shape = len(codes), n_bins
-    return sparse.csr_array((values[rows].astype(np.float32), place), shape=shape)
+    @classmethod
+    def from_state(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, Any]
+    ) -> LinkModel:
+        """Rebuild what `to_state` split."""
+        parts: dict[str, list[Column]] = {}
+        for part in ("own", "parent", "gap"):
+            parts[part] = [Column(c, domain_from_dict(d)) for c, d in document[part]]
+            for k, column in enumerate(parts[part]):
+                column.settle(arrays[f"mass.{part}.{k}"], arrays[f"group.{part}.{k}"])
+        gap = parts["gap"][0] if parts["gap"] else None
+        own = {name: document[name] for name in ("most", "descending")}
+        model = cls(parts["own"], parts["parent"], gap, **own)
+        model.slopes = {j: arrays[f"slopes.{j}"] for j in model._drawn}
+        return model
 
 
 def _places(shares: Floats, rng: np.random.Generator) -> Ints:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtri
 
 from skdpsynth.measure import (
     LIKELY,
+    QUARTER,
     TINY,
     Histogram,
     fit_densities,
     nearest_distribution,
 )
-from skdpsynth.table import CategoryDomain, ColumnDomain, domain_from_dict
+from skdpsynth.table import CategoryDomain, ColumnDomain
 from skdpsynth.utils.arrays import Floats, Ints
 
 # Intervals of a number: so fine that a value that many rows have stands out.
 N_INTERVALS = 512
+# Prior deviations of what log-odds are sums of, in those of bins.
+SMOOTH, FREE = 2.0, 20.0
 
 
 class Column:
@@ -81,35 +83,41 @@ class Column:
         n, total = self.n_intervals, max(float(counts.sum()), 1.0)
         beside = np.where(counts[n:] > LIKELY * noise_std, counts[n:], 0.0)
         if not n:
-            self._settle(nearest_distribution(counts), np.arange(self.n_cells))
+            self.settle(nearest_distribution(counts), np.arange(self.n_cells))
             return
         histogram = Histogram(self.edges, counts[:n], noise_std)
         rows = np.array([max(total - beside.sum(), 1.0)])
         density = fit_densities([[histogram]], [self.edges], rows)[0]
         mass = np.concatenate((density * rows, beside))
         mass /= mass.sum()
+        # A cell that is heavy, or far above those beside it, is a bin, which may hold
+        # some little before it; others are together until they hold their part.
+        part, near = 1 / n_bins, np.pad(mass[:n], 2, mode="edge")
+        usual = np.median(sliding_window_view(near, 5), axis=1)
+        alone = (mass[:n] >= part) | (mass[:n] > np.maximum(5 * usual, part * QUARTER))
         group, held = np.zeros(self.n_cells, dtype=np.int64), 0.0
         for i in range(n):
-            # A heavy cell is a bin, and others until they hold their part.
-            new = held > 0 and max(held, mass[i]) >= 1 / n_bins
+            full = held >= part or (i > 0 and alone[i - 1])
+            new = full or (alone[i] and held > part * QUARTER)
             group[i] = group[i - 1] + new if i else 0
             held = mass[i] if new else held + mass[i]
         # What the noise hides is in the interval around it.
         around = np.searchsorted(self.edges, [*self.own, 0.0], side="right") - 1
         around = np.clip(around, 0, n - 1)[: len(beside)]
-        alone = beside > 0
-        group[n:] = np.where(alone, group[n - 1] + np.cumsum(alone), group[around])
-        self._settle(mass, group)
+        sure = beside > 0
+        group[n:] = np.where(sure, group[n - 1] + np.cumsum(sure), group[around])
+        self.settle(mass, group)
 
-    def _settle(self, mass: Floats, group: Ints) -> None:
-        """Keep the masses and the bins of all cells, and what follows from them."""
+    def settle(self, mass: Floats, group: Ints) -> None:
+        """Set the masses and the bins of all cells, and what follows from them."""
         self.mass, self.group = mass, group
         self.n_bins = int(group.max(initial=0)) + 1
         self.shares = np.bincount(group, mass, self.n_bins)
         self._order = np.argsort(group, kind="stable")  # cells by bin
         self._ends = np.cumsum(mass[self._order])
         self._last = np.cumsum(np.bincount(group, minlength=self.n_bins)) - 1
-        self.basis = np.eye(self.n_bins)  # and of numbers two polynomials
+        # What log-odds are sums of: bins, and of numbers two polynomials.
+        self.basis, self.scales = np.eye(self.n_bins), np.ones(self.n_bins)
         in_order = int(group[self.n_intervals - 1]) + 1 if self.is_number else 0
         if in_order > 3:
             shares = self.shares[:in_order] / max(self.shares[:in_order].sum(), TINY)
@@ -118,6 +126,15 @@ class Column:
             smooth = np.zeros((self.n_bins, 2))
             smooth[:in_order] = np.column_stack((z, (z**2 - 1) / math.sqrt(2)))
             self.basis = np.concatenate((self.basis, smooth), axis=1)
+            self.scales = np.append(self.scales, [SMOOTH, SMOOTH])
+
+    def as_positions(self) -> Column:
+        """Let bins be places of rows: first and later rows have free log-odds."""
+        self.settle(np.full(self.n_cells, 1 / self.n_cells), np.arange(self.n_cells))
+        first = np.arange(self.n_bins)[:, None] == 0
+        self.basis = np.concatenate((self.basis, first, ~first), axis=1)
+        self.scales = np.append(self.scales, [FREE, FREE])
+        return self
 
     def least(self) -> Floats:
         """Return the least number of each bin, -inf of one that is no interval."""
@@ -148,17 +165,3 @@ class Column:
                 values = np.rint(values)
         values[cells >= self.n_present] = np.nan
         return values
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Split into what JSON holds and arrays, for saving."""
-        document = {"name": self.name, "domain": self.domain.to_dict()}
-        return document, {"mass": self.mass, "group": self.group}
-
-    @classmethod
-    def from_state(
-        cls, document: Mapping[str, Any], arrays: Mapping[str, Any]
-    ) -> Column:
-        """Rebuild a column whose bins were chosen."""
-        column = cls(document["name"], domain_from_dict(document["domain"]))
-        column._settle(arrays["mass"], arrays["group"])
-        return column

@@ -44,6 +44,7 @@ from skdpsynth.measure._shares import (
     LEAST_NOISE as LEAST_NOISE,
     LIKELY as LIKELY,
     LITTLE as LITTLE,
+    QUARTER as QUARTER,
     RARE as RARE,
     SMALL_SHARE as SMALL_SHARE,
     SMALLEST as SMALLEST,
