@@ -23,28 +23,29 @@ FOLDERS = {
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2378, 14846, 25, 0),
-    "skdpsynth": (1953, 10382, 8, 15),
+    "skdpsynth": (1967, 10463, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2065, 12956, 6, 5),
-    "skdpsynth/model": (1448, 11857, 5, 20),
-    "skdpsynth/measure": (6518, 49814, 16, 30),
+    "skdpsynth/linked": (2032, 14929, 9, 3),
+    "skdpsynth/model": (1455, 11895, 5, 21),
+    "skdpsynth/measure": (6529, 49854, 16, 37),
     "skdpsynth/metrics": (1819, 9752, 7, 29),
-    "skdpsynth/privacy": (3660, 17658, 10, 30),
-    "skdpsynth/sampling": (692, 4760, 3, 3),
-    "skdpsynth/schema": (2800, 15887, 6, 38),
+    "skdpsynth/privacy": (3725, 18018, 10, 30),
+    "skdpsynth/sampling": (696, 4771, 3, 5),
+    "skdpsynth/schema": (2801, 15891, 6, 39),
     "skdpsynth/synthesizers": (2857, 12289, 13, 9),
-    "skdpsynth/table": (4157, 33410, 11, 43),
+    "skdpsynth/table": (4180, 33501, 11, 46),
     "skdpsynth/training": (1967, 13518, 11, 33),
     "skdpsynth/utils": (1500, 8912, 10, 30),
-    "tests": (29691, 264564, 115, 0),
+    "tests": (30349, 271273, 118, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 203  # that are numbers, of modules
+CONSTANTS = 224  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 523  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41736  # words of docs
+LITERALS = 533  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 42136  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

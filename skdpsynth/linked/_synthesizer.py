@@ -232,7 +232,8 @@ class LinkedSynthesizer(BaseEstimator):
         for link in schema.links:
             model = planned_model(schema, link)
             mu = accountant.mu_cap * math.sqrt(share_of_pairs(len(schema.links)))
-            listed[link.child] = [len(model.pairs), model.norm / mu]
+            norm = math.hypot(*(pair.power for pair in model.pairs.values()))
+            listed[link.child] = [len(model.pairs), norm / mu]
         columns = planned.columns
         return pd.DataFrame.from_dict(listed, orient="index", columns=columns)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from skdpsynth.linked import Column, LinkModel
-from skdpsynth.linked import _regression as regression
+from skdpsynth.linked._chain import LinkModel
+from skdpsynth.linked._columns import Column, _regression as regression
 from skdpsynth.linked._regression import Known, fit_regression
 from skdpsynth.table import CategoryDomain, NumericDomain
 
@@ -105,8 +105,8 @@ def test_gaps_have_their_mean_and_do_not_drift(descending, global_random_seed):
     """Exponential gaps: their mean, at every position; order and bounds always hold.
 
     n = 4,000 units of 6 rows; the mean of the gaps at a position has a deviation of 1.6
-    % as drawn and as fitted, and 14 bins lose 2 %: 14 % is 5 deviations above, a false-alarm
-    rate below 1e-6.
+    % as drawn and as fitted, and 14 bins lose 2 %: 14 % is 5 deviations above, a
+    false-alarm rate below 1e-6.
     """
     rng, n, end = np.random.default_rng(global_random_seed), 4_000, 2_000
     days = np.floor(rng.exponential(30, (n, 6)))

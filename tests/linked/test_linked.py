@@ -7,10 +7,14 @@ import pandas as pd
 import pytest
 from linked.test_tree import clinic, tables
 
-from skdpsynth import LinkedSynthesizer, PrivacyBudget
+from skdpsynth import LinkedSynthesizer, MarginalSynthesizer, PrivacyBudget, load
 from skdpsynth.audit._replay import replayed_pairs
-from skdpsynth.exceptions import BudgetExceededError, InvalidSchemaError
-from skdpsynth.linked import _chain, _root
+from skdpsynth.exceptions import (
+    BudgetExceededError,
+    InvalidSchemaError,
+    PersistenceError,
+)
+from skdpsynth.linked import _chain, _regression, _root
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import observe_releases
 
@@ -20,7 +24,7 @@ def _small(monkeypatch):
     """Chains of few steps: nothing here is about how good they are."""
     monkeypatch.setattr(_root, "N_SYNTHETIC", 400)
     monkeypatch.setattr(_chain, "N_CONTEXTS", 300)
-    monkeypatch.setattr(_chain, "N_STEPS", 3)
+    monkeypatch.setattr(_regression, "N_STEPS", 3)
 
 
 def fitted(epsilon=10.0, given=None, **more) -> LinkedSynthesizer:
@@ -187,3 +191,19 @@ def test_tables_come_back_in_the_container_that_came():
     drawn = fitted(given=given).sample(20, random_state=0)
     for name, own in given.items():
         assert drawn[name].schema == own.schema
+
+
+def test_a_file_draws_the_same_tables(tmp_path):
+    synth = fitted(summaries=["day", "kind"])
+    synth.save(tmp_path / "clinic.skdp")
+    with pytest.raises(FileExistsError):
+        synth.save(tmp_path / "clinic.skdp")
+    for read in LinkedSynthesizer.load, load:
+        again = read(tmp_path / "clinic.skdp")
+        assert (type(again), again.schema) == (LinkedSynthesizer, synth.schema)
+        ours, theirs = (own.sample(50, random_state=0) for own in (synth, again))
+        for name, own in ours.items():
+            pd.testing.assert_frame_equal(own, theirs[name])
+        assert str(again.privacy_report()) == str(synth.privacy_report())
+    with pytest.raises(PersistenceError, match="LinkedSynthesizer"):
+        MarginalSynthesizer.load(tmp_path / "clinic.skdp")

@@ -161,9 +161,12 @@ def test_the_first_rows_in_order_are_used(order_by, descending):
             assert found.tolist() == some[order_by].tolist()
 
 
-def test_rows_do_not_depend_on_the_order_of_files_or_on_other_units():
-    """But for which unit comes first: by the secret of the fit, which is equal here."""
+@pytest.mark.parametrize("alike", [False, True])
+def test_rows_do_not_depend_on_the_order_of_files_or_on_other_units(alike):
+    """Nor where all are alike but for the keys that others hang on."""
     given = tables()
+    if alike:
+        given["visits"] = given["visits"].assign(day=1, kind="a")
     turned = {name: own.sample(frac=1, random_state=3) for name, own in given.items()}
     fewer = {**turned, "patients": turned["patients"].iloc[:40]}
     chosen = []
