@@ -9,7 +9,7 @@ No private row comes here but in `LinkModel.encode`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,21 +29,19 @@ N_CONTEXTS, N_ROUNDS = 12_000, 2  # simulated rows, and rounds over all of a uni
 
 Codes = NDArray[np.int16]
 Key = tuple[int, int]
+Weights = Mapping[str, Floats]  # of rows, by scope
 
 
 class Pair(NamedTuple):
     """What is measured of two columns: a table of weighted rows.
 
-    First rows weigh what their parents do; later ones share it, or all rows do.
+    First rows weigh what their parents do; later ones share it, or all rows do. Counts
+    are multiplied by `power` before noise of one size is added.
     """
 
     scope: str  # "first", "later" or "rows"
     role: str
-
-    @property
-    def power(self) -> float:
-        """By what the counts are multiplied before noise of one size is added."""
-        return POWERS[self.role]
+    power: float
 
 
 class Memory:
@@ -51,13 +49,13 @@ class Memory:
 
     def __init__(self, columns: Sequence[Column], n_units: int) -> None:
         self._columns = columns
-        sizes = [2 if c.is_number else c.n_cells for c in columns]
+        sizes = [2 if c.n_intervals else c.n_cells for c in columns]
         self._sums = [np.zeros((n_units, size)) for size in sizes]
 
     def add(self, units: Ints, values: Floats) -> None:
         """Add one row of each of these units."""
         for column, sums, own in zip(self._columns, self._sums, values.T, strict=True):
-            if column.is_number:
+            if column.n_intervals:
                 sums[units] += np.stack((np.nan_to_num(own), ~np.isnan(own)), axis=1)
             else:
                 cells = column.cells(own)
@@ -69,7 +67,7 @@ class Memory:
         for k, (column, every) in enumerate(
             zip(self._columns, self._sums, strict=True)
         ):
-            if column.is_number:
+            if column.n_intervals:
                 total, n = every[units].T
                 mean = np.where(n > 0, total / np.maximum(n, 1.0), np.nan)
                 found[:, k] = column.bins(mean)
@@ -99,8 +97,8 @@ class LinkModel:
     ) -> None:
         self.own, self.parent, self.gap = [*own], [*parent], gap
         self.most, self.descending = most, descending
-        at = range(1, min(max(most, 2), N_POSITIONS) + 1)
-        position = Column("position", CategoryDomain((*at,), nullable=False))
+        places = (*range(1, min(max(most, 2), N_POSITIONS) + 1),)
+        position = Column("position", CategoryDomain(places, nullable=False))
         position.as_positions()
         blocks: dict[tuple[str, str], list[Column]] = {
             ("first", "parent"): self.parent,
@@ -121,6 +119,7 @@ class LinkModel:
         self._drawn = range(self._at["later", "gap"].start, len(self.columns))
         kinds = [kind for kind, columns in blocks.items() for _ in columns]
         self.pairs: dict[Key, Pair] = {}
+        self.uses: dict[int, list[int]] = {j: [] for j in self._drawn}
         for i, j in ((a, b) for b in self._drawn for a in range(b)):
             (scope, role), same = kinds[i], self.columns[i] is self.columns[j]
             # The value of the order follows from the gap in later rows.
@@ -128,7 +127,8 @@ class LinkModel:
             if scope != other and (same or role != "memory"):
                 role = "same" if same else role if role in POWERS else "own"
                 role = "parent" if kinds[i][1] == "position" else role
-                self.pairs[i, j] = Pair(scope, role)
+                self.pairs[i, j] = Pair(scope, role, POWERS[role])
+                self.uses[j].append(i)
         self.slopes: dict[int, Floats] = {}
 
     @property
@@ -172,64 +172,53 @@ class LinkModel:
         `unit` is the place of each row's parent, in increasing order; rows of a unit
         are in order. A bin is -1 where there is none, as of the row before a first one.
         """
-        n = np.bincount(unit, minlength=len(parents))
-        starts = np.cumsum(n) - n
-        codes = np.empty((len(values), len(self.columns)), np.int16)
         gaps = self.gaps(values, unit)
 
-        def take(found: Codes, units: Ints, place: int, before: Floats) -> Floats:
-            own = values[rows := starts[units] + place]
-            if self.gap and place:
-                found[:, self._drawn[0]] = self.gap.bins(gaps[rows])
-            for j, (column, of_column) in enumerate(zip(self.own, own.T, strict=True)):
-                found[:, self._value + j] = column.bins(of_column)
-            return own
+        def take(codes: Codes, rows: Ints, before: Floats) -> Floats:
+            if self.gap:
+                codes[:, self._drawn[0]] = self.gap.bins(gaps[rows])
+            for j, (column, own) in enumerate(
+                zip(self.own, values[rows].T, strict=True)
+            ):
+                codes[:, self._value + j] = column.bins(own)
+            return values[rows]
 
-        for place, (units, found, _) in enumerate(self._walk(parents, n, take)):
-            codes[starts[units] + place] = found
-        return codes
+        return self._walk(parents, np.bincount(unit, minlength=len(parents)), take)[0]
 
     def _walk(
-        self,
-        parents: Floats,
-        n: Ints,
-        take: Callable[[Codes, Ints, int, Floats], Floats],
-    ) -> Iterator[tuple[Ints, Codes, Floats]]:
-        """Yield units, bins and values of the first rows, of the second ones and so on.
+        self, parents: Floats, n: Ints, take: Callable[[Codes, Ints, Floats], Floats]
+    ) -> tuple[Codes, Floats]:
+        """Return bins and values of rows: all first ones, then second ones and so on.
 
         `take` returns the values of rows, and fills in the bins of what is drawn.
         """
-        columns = zip(self.parent, parents.T, strict=True)
+        columns, starts = zip(self.parent, parents.T, strict=True), np.cumsum(n) - n
         given = np.column_stack([c.bins(v) for c, v in columns])
-        memory, last = Memory(self.own, len(n)), np.zeros((len(n), len(self.own)))
-        bins = np.empty(last.shape, np.int16)
+        every = np.full((int(n.sum()), len(self.columns)), -1, np.int16)
+        values = np.zeros((len(every), len(self.own)))
+        memory = Memory(self.own, len(n))
         for place in range(int(n.max(initial=0))):
             units = np.flatnonzero(n > place)
-            codes = np.full((len(units), len(self.columns)), -1, np.int16)
-            position = self._at["rows", "position"].start
+            rows, position = starts[units] + place, self._at["rows", "position"].start
+            codes = every[rows]
             codes[:, position] = min(place, self.columns[position].n_bins - 1)
             codes[:, self._at["later" if place else "first", "parent"]] = given[units]
             if place:
-                codes[:, self._at["later", "before"]] = bins[units]
+                codes[:, self._at["later", "before"]] = every[rows - 1, self._value :]
                 codes[:, self._at["later", "memory"]] = memory.bins(units)
-            last[units] = values = take(codes, units, place, last[units, 0])
-            bins[units] = codes[:, self._value :]
-            memory.add(units, values)
-            yield units, codes, values
+            values[rows] = take(codes, rows, values[rows - 1, 0])
+            every[rows] = codes
+            memory.add(units, values[rows])
+        return every, values
 
     def draw(
         self, parents: Floats, n: Ints, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
         """Draw `n` children of each parent, in order: places of parents, and values."""
         n = np.minimum(n, self.most)
-        starts = np.cumsum(n) - n
-        values = np.empty((int(n.sum()), len(self.own)))
-
-        def take(codes: Codes, units: Ints, place: int, before: Floats) -> Floats:
-            return self._draw_rows(codes, before, rng)
-
-        for place, (units, _, own) in enumerate(self._walk(parents, n, take)):
-            values[starts[units] + place] = own
+        _, values = self._walk(
+            parents, n, lambda codes, _, before: self._draw_rows(codes, before, rng)
+        )
         return np.repeat(np.arange(len(n)), n), values
 
     def _draw_rows(
@@ -242,7 +231,10 @@ class LinkModel:
         """Draw rows `before` which a value of the order is; fit each column first."""
         later = codes[:, self._at["rows", "position"].start] > 0
         values, gaps = np.empty((len(codes), len(self.own))), np.zeros(len(codes))
-        sign = -1 if self.descending else 1
+        sign, order = -1 if self.descending else 1, self.own[0].domain
+        if isinstance(order, NumericDomain):
+            ends = order.low, order.high
+            room = abs(ends[not self.descending] - before)
         for j in self._drawn:
             column, rows = self.columns[j], np.arange(len(codes))
             is_gap = self.gap is not None and j == self._drawn[0]
@@ -253,9 +245,6 @@ class LinkModel:
                 fit(codes, rows, j)
             shares = self.shares(codes[rows], j)
             if is_gap:  # what leaves the bounds is no gap
-                domain = self.own[0].domain
-                assert isinstance(domain, NumericDomain)
-                room = abs((domain.low if self.descending else domain.high) - before)
                 shares = shares * (column.least() <= room[rows, None]) + TINY
             codes[rows, j] = bins = _places(shares, rng)
             drawn = column.draw(bins, rng)
@@ -264,22 +253,18 @@ class LinkModel:
                 continue
             values[rows, j - self._value] = drawn
             if is_value:
-                values[later, 0] = before[later] + sign * gaps[later]
+                values[later, 0] = np.clip(before + sign * gaps, *ends)[later]
                 codes[later, j] = column.bins(values[later, 0])
         return values
 
     def shares(self, codes: Codes, j: int) -> Floats:
         """Return the distributions of column j in rows, (n_rows, n_bins)."""
         odds, end = np.zeros((len(codes), self.columns[j].n_bins)), 0
-        for i in self._uses(j):
+        for i in self.uses[j]:
             start, end = end, end + self.columns[i].n_bins
             own = np.append(self.slopes[j][start:end], np.zeros_like(odds[:1]), axis=0)
             odds += own[codes[:, i]]
         return softmax(odds)
-
-    def _uses(self, j: int) -> list[int]:
-        """Return the columns that column j is given."""
-        return [i for i in range(j) if (i, j) in self.pairs]
 
     def fit(
         self,
@@ -296,7 +281,7 @@ class LinkModel:
         """
         free: dict[int, Floats] = {}
         for j in self._drawn:
-            sizes = [self.columns[i].n_bins for i in self._uses(j)]
+            sizes = [self.columns[i].n_bins for i in self.uses[j]]
             self.slopes[j] = np.zeros((sum(sizes), self.columns[j].n_bins))
         some, n = rng.permutation(np.flatnonzero(n > 0)), np.minimum(n, self.most)
         for most in (1, 2, *[self.most] * N_ROUNDS):
@@ -306,24 +291,17 @@ class LinkModel:
             codes = self.encode(values, unit, parents[units])
             first = np.diff(unit, prepend=-1) != 0
             own, of_unit = weights[units][unit], sizes[unit]
-            of_rows = {
-                "first": own * first,
-                "later": own * ~first / np.maximum(of_unit - 1, 1),
-                "rows": own / of_unit,
-            }
+            later = own * ~first / np.maximum(of_unit - 1, 1)
+            of_rows = {"first": own * first, "later": later, "rows": own / of_unit}
 
             def fit(
-                codes: Codes, rows: Ints, j: int, of_rows: dict[str, Floats] = of_rows
+                codes: Codes, rows: Ints, j: int, weights: Weights = of_rows
             ) -> None:
                 known = []
-                for i in self._uses(j):
-                    of = (
-                        self.columns[i],
-                        codes[rows, i],
-                        of_rows[self.pairs[i, j].scope],
-                    )
-                    measured = tables[i, j], noise[i, j], self.pairs[i, j].role
-                    known.append(Known(*of[:2], of[2][rows], *measured))
+                for i in self.uses[j]:
+                    scope, role, _ = self.pairs[i, j]
+                    table = weights[scope][rows], tables[i, j], noise[i, j], role
+                    known.append(Known(self.columns[i], codes[rows, i], *table))
                 found = fit_regression(self.columns[j], known, free.get(j))
                 free[j], self.slopes[j] = found
 
@@ -332,15 +310,15 @@ class LinkModel:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Split into what JSON holds and arrays, for saving."""
-        parts = {"own": self.own, "parent": self.parent, "gap": [self.gap]}
-        document: dict[str, Any] = {"most": self.most, "descending": self.descending}
-        arrays: dict[str, Any] = {f"slopes.{j}": own for j, own in self.slopes.items()}
-        for part, columns in parts.items():
-            known = [column for column in columns if column]
-            document[part] = [[c.name, c.domain.to_dict()] for c in known]
-            for k, column in enumerate(known):
-                arrays[f"mass.{part}.{k}"] = column.mass
-                arrays[f"group.{part}.{k}"] = column.group
+        columns = [*self.parent, *self.shapes]
+        document = {
+            "columns": [[c.name, c.domain.to_dict()] for c in columns],
+            "sizes": [len(self.parent), len(self.own)],
+            "link": {"most": self.most, "descending": self.descending},
+        }
+        arrays = {f"slopes.{j}": own for j, own in self.slopes.items()}
+        for k, column in enumerate(columns):
+            arrays |= {f"mass.{k}": column.mass, f"group.{k}": column.group}
         return document, arrays
 
     @classmethod
@@ -348,14 +326,12 @@ class LinkModel:
         cls, document: Mapping[str, Any], arrays: Mapping[str, Any]
     ) -> LinkModel:
         """Rebuild what `to_state` split."""
-        parts: dict[str, list[Column]] = {}
-        for part in ("own", "parent", "gap"):
-            parts[part] = [Column(c, domain_from_dict(d)) for c, d in document[part]]
-            for k, column in enumerate(parts[part]):
-                column.settle(arrays[f"mass.{part}.{k}"], arrays[f"group.{part}.{k}"])
-        gap = parts["gap"][0] if parts["gap"] else None
-        own = {name: document[name] for name in ("most", "descending")}
-        model = cls(parts["own"], parts["parent"], gap, **own)
+        columns = [Column(c, domain_from_dict(own)) for c, own in document["columns"]]
+        for k, column in enumerate(columns):
+            column.settle(arrays[f"mass.{k}"], arrays[f"group.{k}"])
+        start, end = np.cumsum(document["sizes"])
+        gap = columns[end] if len(columns) > end else None
+        model = cls(columns[start:end], columns[:start], gap, **document["link"])
         model.slopes = {j: arrays[f"slopes.{j}"] for j in model._drawn}
         return model
 

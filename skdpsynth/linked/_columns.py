@@ -16,7 +16,7 @@ from skdpsynth.measure import (
     fit_densities,
     nearest_distribution,
 )
-from skdpsynth.table import CategoryDomain, ColumnDomain
+from skdpsynth.table import CategoryDomain, ColumnDomain, Own
 from skdpsynth.utils.arrays import Floats, Ints
 
 # Intervals of a number: so fine that a value that many rows have stands out.
@@ -35,25 +35,15 @@ class Column:
 
     def __init__(self, name: str, domain: ColumnDomain) -> None:
         self.name, self.domain = name, domain
-        self.edges = np.empty(0)
-        self.own: tuple[float, ...] = ()
+        self.edges, self.n_intervals = np.empty(0), 0
+        self.own: tuple[Own, ...] = ()
         if isinstance(domain, CategoryDomain):
             self.n_present = len(domain.categories)
         else:
             self.edges = domain.snap(np.linspace(0.0, 1.0, N_INTERVALS + 1))
-            self.own = tuple(own.position for own in domain.own)
+            self.own, self.n_intervals = domain.own, len(self.edges) - 1
             self.n_present = self.n_intervals + len(self.own)
         self.n_cells = self.n_present + domain.nullable
-
-    @property
-    def is_number(self) -> bool:
-        """Return whether values have an order and a mean."""
-        return len(self.edges) > 0
-
-    @property
-    def n_intervals(self) -> int:
-        """How many intervals there are; 0 of categories."""
-        return max(len(self.edges) - 1, 0)
 
     def cells(self, values: Floats) -> Ints:
         """Return the cell of each value, -1 if it has none."""
@@ -65,7 +55,7 @@ class Column:
             units = self.domain.to_unit(numbers)
             cells = np.searchsorted(self.edges[1:-1], units, side="right")
             codes = self.domain.codes(numbers)
-            for k, own in enumerate(self.domain.own):
+            for k, own in enumerate(self.own):
                 cells[codes == own.code] = self.n_intervals + k
         cells[missing] = self.n_cells - 1 if self.domain.nullable else -1
         return cells
@@ -102,7 +92,8 @@ class Column:
             group[i] = group[i - 1] + new if i else 0
             held = mass[i] if new else held + mass[i]
         # What the noise hides is in the interval around it.
-        around = np.searchsorted(self.edges, [*self.own, 0.0], side="right") - 1
+        places = [*(own.position for own in self.own), 0.0]
+        around = np.searchsorted(self.edges, places, side="right") - 1
         around = np.clip(around, 0, n - 1)[: len(beside)]
         sure = beside > 0
         group[n:] = np.where(sure, group[n - 1] + np.cumsum(sure), group[around])
@@ -118,7 +109,7 @@ class Column:
         self._last = np.cumsum(np.bincount(group, minlength=self.n_bins)) - 1
         # What log-odds are sums of: bins, and of numbers two polynomials.
         self.basis, self.scales = np.eye(self.n_bins), np.ones(self.n_bins)
-        in_order = int(group[self.n_intervals - 1]) + 1 if self.is_number else 0
+        in_order = int(group[self.n_intervals - 1]) + 1 if self.n_intervals else 0
         if in_order > 3:
             shares = self.shares[:in_order] / max(self.shares[:in_order].sum(), TINY)
             middles = np.cumsum(shares) - shares / 2
@@ -128,13 +119,12 @@ class Column:
             self.basis = np.concatenate((self.basis, smooth), axis=1)
             self.scales = np.append(self.scales, [SMOOTH, SMOOTH])
 
-    def as_positions(self) -> Column:
+    def as_positions(self) -> None:
         """Let bins be places of rows: first and later rows have free log-odds."""
         self.settle(np.full(self.n_cells, 1 / self.n_cells), np.arange(self.n_cells))
         first = np.arange(self.n_bins)[:, None] == 0
         self.basis = np.concatenate((self.basis, first, ~first), axis=1)
         self.scales = np.append(self.scales, [FREE, FREE])
-        return self
 
     def least(self) -> Floats:
         """Return the least number of each bin, -inf of one that is no interval."""
@@ -158,8 +148,8 @@ class Column:
             inside = np.minimum(cells, self.n_intervals - 1)
             units = np.diff(self.edges)[inside] * rng.random(len(bins))
             units += self.edges[inside]
-            for k, position in enumerate(self.own):
-                units[cells == self.n_intervals + k] = position
+            for k, own in enumerate(self.own):
+                units[cells == self.n_intervals + k] = own.position
             values = np.asarray(self.domain.to_steps(self.domain.from_unit(units)))
             if self.domain.integer:
                 values = np.rint(values)

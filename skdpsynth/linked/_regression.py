@@ -46,15 +46,10 @@ def fit_regression(
     their own squares in prior variances: of what simulated rows do not show they are 0.
     Returned first is what they are sums of, from which the next fit starts, as `free`.
     """
-    each: list[Floats] = []
-    expected: list[Floats] = []
-    tables: list[Floats] = []
-    errors: list[Floats] = []
-    widths: list[Floats] = []
+    parts: list[tuple[Floats, Floats, Floats, Floats, Floats]] = []
     for column, codes, weights, table, noise_std, role in known:
         weights = np.where(codes >= 0, weights, 0.0)
         weights = weights / max(weights.sum(), TINY)
-        each.append(weights)
         at = np.bincount(codes[codes >= 0], weights[codes >= 0], column.n_bins)
         # Simulated rows may be elsewhere: what is kept is how one depends on the other.
         table = np.where(at[:, None] > 0, table, 0.0)
@@ -63,13 +58,16 @@ def fit_regression(
         ratio = np.minimum(at / sides, MOST_SCALED)[:, None] / total
         table, even = table * ratio, np.outer(at, own.shares)
         usual = np.clip(table, LEAST_PART * even, even / LEAST_PART)
-        error = (noise_std * ratio) ** 2 + usual * (1 / total + 1 / len(codes))
-        tables.append(table)
-        expected.append(usual)
-        errors.append(error + 1e-9)
-        beyond = ((table - even) ** 2 - errors[-1]).sum() / max((even**2).sum(), TINY)
-        shown = SHOWN[role] * math.sqrt(max(beyond, 0.0))
-        widths.append(column.scales * min(max(PRIORS[role], shown), WIDEST))
+        error = (noise_std * ratio) ** 2 + usual * (1 / total + 1 / len(codes)) + 1e-9
+        # What the table shows beyond its noise, as far as that leaves anything clear.
+        level, noise = (even**2).sum() + TINY, error.sum()
+        beyond = max(((table - even) ** 2).sum() - noise, 0.0)
+        shown = math.sqrt(beyond * level) / (level + noise)
+        width = max(PRIORS[role], SHOWN[role] * shown)
+        widths = column.scales * min(width, WIDEST)
+        parts.append((weights, table, error, usual, widths))
+    each, *of_cells = zip(*parts, strict=True)
+    table, error, usual, widths = map(np.concatenate, of_cells)
     sizes = [k.column.n_bins for k in known]
     codes = np.column_stack([k.codes for k in known])
     seen = codes >= 0
@@ -82,13 +80,12 @@ def fit_regression(
         for values in (ones, of_place)
     )
     back, weighted_back = x.T.tocsr(), weighted.T.tocsr()
-    table = np.concatenate(tables).astype(np.float32)
-    precision = (1 / np.concatenate(errors)).astype(np.float32)
+    table, precision = table.astype(np.float32), (1 / error).astype(np.float32)
     left = sparse.block_diag([k.column.basis for k in known], "csr", np.float32)
     right = own.basis.T.astype(np.float32)
-    prior = np.outer(np.concatenate(widths), own.scales) ** -2.0
+    prior = np.outer(widths, own.scales) ** -2.0
     # In units of their deviations, so that few steps are enough.
-    curved = np.concatenate(expected) ** 2 * precision
+    curved = usual**2 * precision
     unit = 1 / np.sqrt(left.power(2).T @ curved @ right.T**2 + prior)
 
     def loss(flat: Floats) -> tuple[float, Floats]:
