@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from skdpsynth.linked import _regression as regression
 from skdpsynth.linked._chain import LinkModel
-from skdpsynth.linked._columns import Column, _regression as regression
+from skdpsynth.linked._columns import Column
 from skdpsynth.linked._regression import Known, fit_regression
 from skdpsynth.table import CategoryDomain, NumericDomain
 
