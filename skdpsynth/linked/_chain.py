@@ -158,13 +158,13 @@ class LinkModel:
         total = max(np.mean([own.sum() for own in counts[: len(self.own)]]), 1.0)
         norm = math.sqrt(sum(pair.power**2 for pair in self.pairs.values()))
         n_bins = int(np.clip(math.sqrt(total / max(norm / mu, 1.0)), *BINS))
-        for column, own in zip(self.shapes, counts, strict=True):
-            column.choose(own, noise_std, n_bins)
+        for column, of_cells in zip(self.shapes, counts, strict=True):
+            column.choose(of_cells, noise_std, n_bins)
         for column, values in zip(self.parent, parents.T, strict=True):
             cells = column.cells(values)
             some = (cells >= 0) & (n > 0)
-            own = np.bincount(cells[some], weights[some], column.n_cells)
-            column.choose(own, 1.0, n_bins)
+            seen = np.bincount(cells[some], weights[some], column.n_cells)
+            column.choose(np.asarray(seen, dtype=np.float64), 1.0, n_bins)
 
     def encode(self, values: Floats, unit: Ints, parents: Floats) -> Codes:
         """Return the bins of rows and of all that they are given; private if these are.
@@ -316,7 +316,7 @@ class LinkModel:
             "sizes": [len(self.parent), len(self.own)],
             "link": {"most": self.most, "descending": self.descending},
         }
-        arrays = {f"slopes.{j}": own for j, own in self.slopes.items()}
+        arrays: dict[str, Any] = {f"slopes.{j}": w for j, w in self.slopes.items()}
         for k, column in enumerate(columns):
             arrays |= {f"mass.{k}": column.mass, f"group.{k}": column.group}
         return document, arrays
