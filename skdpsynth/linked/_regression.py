@@ -18,8 +18,8 @@ from skdpsynth.utils.arrays import Floats
 # Prior deviations of log-odds, by what a column is given; and wider ones where a table
 # shows more than its noise, as parts of what it shows.
 PRIORS = {"own": 0.4, "parent": 0.25, "same": 1.5, "before": 0.15}
-SHOWN = {"own": 1.0, "parent": 0.7, "same": 0.5, "before": 0.3}
-WIDEST = 5.0
+SHOWN = {"own": 1.0, "parent": 0.7, "same": 0.0, "before": 0.0}
+WIDEST = 2.5
 N_STEPS = 40  # three times as many lower the loss by another tenth
 # A cell has the sampling error of at least this part of what independence expects.
 LEAST_PART = 0.05
