@@ -147,6 +147,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     _dependent: ClassVar[bool] = True
     # Whether it has a loop of training.
     _adversarial: ClassVar[bool] = False
+    # Part of the squared mu of a fit that it may spend; the rest is of other tables.
+    _share: ClassVar[float] = 1.0
     # What a class may release as one block, with a tail: see `privacy._calibration`.
     _block: Literal["votes", "sampled steps"] | None = None
     # What is known of the columns from another table, so need not be released.
@@ -491,6 +493,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             rows_per_unit=schema.max_rows_per_unit or 1,
             unit=schema.privacy_unit,
             budget=budget,
+            share=self._share,
         )
 
     @property

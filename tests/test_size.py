@@ -27,6 +27,7 @@ FOLDERS = {
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2065, 12956, 6, 5),
+    "skdpsynth/linked": (1995, 14695, 9, 3),
     "skdpsynth/model": (1448, 11881, 5, 20),
     "skdpsynth/measure": (6543, 50063, 16, 30),
     "skdpsynth/metrics": (1819, 9752, 7, 29),

@@ -15,6 +15,11 @@ from skdpsynth.measure._allocation import (
     allocate as allocate,
 )
 from skdpsynth.measure._bins import choose_bins as choose_bins
+from skdpsynth.measure._density import (
+    Histogram as Histogram,
+    fit_densities as fit_densities,
+    nearest_distribution as nearest_distribution,
+)
 from skdpsynth.measure._discovery import Discovery as Discovery
 from skdpsynth.measure._marginals import even_bins as even_bins
 from skdpsynth.measure._measure import (
@@ -32,16 +37,22 @@ from skdpsynth.measure._query import (
     Ask as Ask,
     Measurement as Measurement,
     Pairs as Pairs,
+    Query as Query,
 )
 from skdpsynth.measure._relations import PairTables as PairTables, Relation as Relation
 from skdpsynth.measure._shares import (
     LEAST_NOISE as LEAST_NOISE,
     LIKELY as LIKELY,
     LITTLE as LITTLE,
+    QUARTER as QUARTER,
     RARE as RARE,
     SMALL_SHARE as SMALL_SHARE,
     SMALLEST as SMALLEST,
     TINY as TINY,
 )
 from skdpsynth.measure._sites import combine_measurements as combine_measurements
-from skdpsynth.measure._table_model import TableModel as TableModel
+from skdpsynth.measure._table_model import (
+    TableModel as TableModel,
+    metadata_from_state as metadata_from_state,
+    metadata_to_state as metadata_to_state,
+)

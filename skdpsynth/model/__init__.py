@@ -11,6 +11,7 @@ from skdpsynth.model._decoder import (
     check_categories as check_categories,
     decode_cells as decode_cells,
     decode_columns as decode_columns,
+    series_of as series_of,
 )
 from skdpsynth.model._factors import (
     LEAST_FACTORS as LEAST_FACTORS,

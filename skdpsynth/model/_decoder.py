@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
-from typing import Any
+from collections.abc import Collection, Hashable, Mapping
 
 import numpy as np
 import pandas as pd
 
 from skdpsynth.measure import TableModel
-from skdpsynth.table import CategoryDomain, Cells
+from skdpsynth.table import CategoryDomain, Cells, Metadata
 from skdpsynth.utils import in_order_of_class
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 
@@ -23,8 +22,19 @@ def decode_columns(
     who samples numbers them.
     """
     metadata = model.metadata
-    cells = decode_cells(model, ranks, class_codes)
-    series: dict[Any, pd.Series] = {}
+    series = series_of(decode_cells(model, ranks, class_codes), metadata)
+    label, labels = metadata.layout.label_column, metadata.classes.labels
+    if label is not None:
+        codes = class_codes if labels else np.full(len(class_codes), -1)
+        series[label.name] = label.to_category_series(codes, labels)
+    return [series.get(column.name) for column in metadata.layout.columns]
+
+
+def series_of(
+    cells: Mapping[Hashable, Cells], metadata: Metadata
+) -> dict[Hashable, pd.Series]:
+    """Turn numbers and codes into columns of their dtypes, but for labels."""
+    series: dict[Hashable, pd.Series] = {}
     for name, (column, domain) in metadata.drawn.items():
         values, missing = cells[name]
         if isinstance(domain, CategoryDomain):
@@ -34,11 +44,7 @@ def decode_columns(
         if domain.step is not None:
             values = column.from_wall(values)
         series[column.name] = column.to_series(values, missing)
-    label, labels = metadata.layout.label_column, metadata.classes.labels
-    if label is not None:
-        codes = class_codes if labels else np.full(len(class_codes), -1)
-        series[label.name] = label.to_category_series(codes, labels)
-    return [series.get(column.name) for column in metadata.layout.columns]
+    return series
 
 
 def check_categories(model: TableModel) -> None:

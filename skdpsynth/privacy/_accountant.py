@@ -211,6 +211,8 @@ class PrivacyAccountant:
     budget : PrivacyBudget, optional
         What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
         fails later stays charged.
+    share : float, default=1.0
+        Part of the squared mu that may be reserved before `use_all`, in (0, 1].
 
     Raises
     ------
@@ -247,6 +249,7 @@ class PrivacyAccountant:
         rows_per_unit: int = 1,
         unit: Hashable = None,
         budget: PrivacyBudget | None = None,
+        share: float = 1.0,
     ) -> None:
         many = rows_per_unit >= 1
         check_range("rows_per_unit", rows_per_unit, many, "an int >= 1")
@@ -262,6 +265,8 @@ class PrivacyAccountant:
         # Of a unit; all else in the ledger is of a row.
         self._mu_unit = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
         self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
+        check_range("share", share, 0 < share <= 1, "a number in (0, 1]")
+        self._part = math.sqrt(share)  # of the mu of a unit, for now
         self._used: dict[Reservation, int] = {}  # releases drawn; in order
         self._issued: dict[Reservation, dict[str, Any]] = {}  # what they were then
         self._answers: list[Reservation] = []
@@ -284,7 +289,7 @@ class PrivacyAccountant:
     @property
     def mu_cap(self) -> float:
         """What all reservations of a row share: the root of a sum of mu^2, or inf."""
-        return self._mu_unit / self._rows_per_unit
+        return self._mu_unit / self._rows_per_unit * self._part
 
     rows_per_unit: int = read_only("_rows_per_unit", "Rows of one unit, at most.")
     delta: float = read_only("_delta", "Total delta of the fit.")
@@ -575,6 +580,10 @@ class PrivacyAccountant:
             return math.inf
         left = self.mu_cap**2 - _charged(self._mu_squared, scope)
         return math.sqrt(max(left, 0.0))
+
+    def use_all(self) -> None:
+        """Let what is left beside the `share` be reserved too."""
+        self._part = 1.0
 
     def close(self) -> None:
         """End the fit: from now on nothing can be reserved or drawn."""

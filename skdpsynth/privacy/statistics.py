@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -267,6 +268,61 @@ def centred_histogram(
         n_rows = int(counts[0].sum())  # a row has one code in a column
         numbers.append(np.array([entry * min(n_rows, LARGEST // entry)], np.int64))
     return release_gaussian(np.concatenate(numbers), reservation) / GRID
+
+
+class WeightedTable(NamedTuple):
+    """A table of some columns, whose rows are counted by one of their weights."""
+
+    weight: int  # which of the weights of a row
+    columns: tuple[int, ...]
+    entry: int = GRID  # what a weight of GRID adds to a count
+
+
+def noisy_weighted_tables(
+    rows: Codes,
+    n_bins: Sequence[int],
+    tables: Sequence[WeightedTable],
+    reservation: Reservation,
+) -> Ints:
+    """Add up weights of rows in the cells of tables, and release all cells at once.
+
+    `rows` (n_rows, n_weights + n_columns) are whole numbers: weights >= 0, then codes,
+    of which -1 is in no cell. All rows of a unit of privacy have a sum of each weight
+    of GRID at most; the caller vouches for it, and for that they do not depend on
+    other units. The cells of the tables come one after the other.
+
+    Formal guarantees
+    -----------------
+    Sensitivity, of a unit with any number of rows: a row of weight w adds ``w * e //
+    GRID`` to one cell of a table of entry e, or to none. So a unit adds numbers >= 0
+    whose sum is at most e, a vector whose L2 norm is at most e. Together the tables
+    move by at most the root of the sum of squared entries, `weighted_sensitivity`;
+    that is reached if all weight is in one cell of each.
+    """
+    _require_sensitivity(reservation, weighted_sensitivity(tables))
+    counts = Parts.of(rows).total(_weighted_of_part, [*n_bins], [*tables])
+    return release_gaussian(counts, reservation)
+
+
+def weighted_sensitivity(tables: Sequence[WeightedTable]) -> int:
+    """Return the L2 sensitivity of `noisy_weighted_tables`: rounded up."""
+    return math.isqrt(max(sum(own.entry**2 for own in tables) - 1, 0)) + 1
+
+
+def _weighted_of_part(
+    rows: Ints, n_bins: list[int], tables: list[WeightedTable]
+) -> Ints:
+    n_weights, counts = rows.shape[1] - len(n_bins), []
+    for weight, columns, entry in tables:
+        shape = [n_bins[j] for j in columns]
+        codes = rows[:, [n_weights + j for j in columns]]
+        weights = rows[:, weight] * entry // GRID
+        inside = np.flatnonzero((codes >= 0).all(axis=1) & (weights > 0))
+        cells = np.ravel_multi_index((*codes[inside].T,), shape)
+        # In floats, which are exact: no part has 2**30 rows.
+        sums = np.bincount(cells, weights[inside], math.prod(shape))
+        counts.append(sums.astype(np.int64))
+    return np.concatenate(counts)
 
 
 def thresholded_counts(

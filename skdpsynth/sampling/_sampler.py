@@ -78,7 +78,7 @@ def frame_of(
                 whole = pd.concat(read, ignore_index=True)
                 columns[place] = whole.astype(read[0].dtype)
         else:
-            columns[place] = _unread_values(column, metadata, first, n_rows)
+            columns[place] = unread_values(column, metadata, first, n_rows)
         for piece in pieces:
             piece[place] = None  # so that the table is not in memory twice
     frame = pd.DataFrame(columns, copy=False)
@@ -125,14 +125,14 @@ def in_units(
     frame = frame.take(by_unit).reset_index(drop=True)
     place = place_of[units.name]
     column = metadata.layout.columns[place]
-    names = _unread_values(column, metadata, first, len(sizes))
+    names = unread_values(column, metadata, first, len(sizes))
     if not names.is_unique:  # the dtype has too few values: units would be one
         names = pd.Series(np.arange(first, first + len(names)))
     frame.isetitem(place, names.take(unit[by_unit]).set_axis(frame.index))
     return frame
 
 
-def _unread_values(
+def unread_values(
     column: ColumnLayout, metadata: Metadata, first: int, n_rows: int
 ) -> pd.Series:
     """Return identifiers from the number `first` on, or placeholders, in the dtype."""
@@ -147,7 +147,7 @@ def _unread_values(
     if isinstance(column.dtype, pd.CategoricalDtype):
         inner = ColumnLayout.of(column.name, pd.Series(column.dtype.categories))
         if inner.kind != "categorical":
-            values = _unread_values(inner, metadata, first, n_rows)
+            values = unread_values(inner, metadata, first, n_rows)
             listed = pd.Index(values.unique(), dtype=inner.dtype)
             dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
             return values.astype(dtype)
@@ -161,7 +161,7 @@ def _check_identifiers(metadata: Metadata, n_samples: int, *, unit: bool) -> Non
     for column in metadata.layout.columns:
         if column.name in metadata.unread and column.name not in of_units:
             try:
-                _unread_values(column, metadata, n_samples - 1, 1)
+                unread_values(column, metadata, n_samples - 1, 1)
             except ValueError as error:
                 raise ValueError(f"Column {column.name!r}: {error}") from None
 

@@ -47,6 +47,7 @@ from skdpsynth.schema._table_schema import (
     TableSchema,
     decode_value as decode_value,
     encode_value as encode_value,
+    place as place,
     to_text as to_text,
 )
 from skdpsynth.schema._tables import (

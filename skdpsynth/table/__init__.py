@@ -35,6 +35,7 @@ from skdpsynth.table._layout import (
     in_container_of as in_container_of,
     names_read as names_read,
     numeric_values as numeric_values,
+    place_keys as place_keys,
     total_keys as total_keys,
 )
 from skdpsynth.table._metadata import (
@@ -54,4 +55,8 @@ from skdpsynth.table._sources import (
     is_source as is_source,
     open_table as open_table,
 )
-from skdpsynth.table._units import limit_rows as limit_rows
+from skdpsynth.table._units import (
+    limit_rows as limit_rows,
+    row_hashes as row_hashes,
+    words_of as words_of,
+)

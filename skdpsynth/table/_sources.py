@@ -55,8 +55,12 @@ def open_table(
     *,
     target: Hashable = None,
     schema: TableSchema = NOTHING_STATED,
+    least: int = 2,
 ) -> tuple[pd.DataFrame | Parts, TableLayout]:
-    """Return a table in memory as a DataFrame, any other as DataFrames in parts."""
+    """Return a table in memory as a DataFrame, any other as DataFrames in parts.
+
+    Fewer than `least` rows are refused.
+    """
     # All of it is read once, to see that its columns are what was stated. A frame may
     # share memory with X and must not be written to.
     if not is_source(X) or (y is not None and speaks_arrow(X)):
@@ -77,7 +81,7 @@ def open_table(
             frame.insert(frame.shape[1], target, labels)
         form: dict[str, Any] = {"from_array": from_array, "y_given": y is not None}
         form["container"] = container_of(X)
-        layout = lay_out(frame, target, schema, len(frame), **form)
+        layout = lay_out(frame, target, schema, len(frame) + 2 - least, **form)
         _check_counts(layout, _checked(frame, layout, schema))
         return native(frame), layout
     if y is not None:
@@ -88,7 +92,8 @@ def open_table(
     empty, parts = _opened(X, schema)
     layout = lay_out(_to_frame(empty)[0], target, schema)
     counts = parts.total(_checked, layout, schema)
-    _check_size(sum(parts.n_rows.values()), len(layout.feature_columns))
+    n_rows = sum(parts.n_rows.values())
+    _check_size(n_rows + 2 - least, len(layout.feature_columns))
     _check_counts(layout, counts)
     return parts, layout
 

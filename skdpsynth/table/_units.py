@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from contextlib import ExitStack
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -65,7 +65,7 @@ def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema) -> Limited:
 
 def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.DataFrame:
     """Add a column that is equal for all rows of a unit; rows of none are spread."""
-    words = _words(frame[unit], b"")[:, 0].view(np.int64)
+    words = words_of(frame[unit], b"")[:, 0].view(np.int64)
     words = np.where(is_missing(frame[unit]), np.arange(len(frame)), words)
     return pd.concat([frame, pd.Series(words, frame.index, name=place)], axis=1)
 
@@ -134,18 +134,31 @@ def _first(keys: Words, most: int) -> tuple[Ints, Ints]:
 def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
     """Return key of the unit in two words, hash of cells, and place of its rows."""
     unit = frame[schema.privacy_unit]
-    hashes = np.zeros(len(frame), dtype=np.uint64)
-    for number, name in enumerate(frame.columns):
-        if is_read(name, schema):
-            own = secret + number.to_bytes(4, "little")
-            first, second = _words(frame[name], own).T
-            hashes = _mixed(hashes ^ first ^ _mixed(second))
-    places = np.flatnonzero(~is_missing(unit))
-    words = _words(unit, secret)[places]
+    hashes, places = (
+        row_hashes(frame, schema, secret),
+        np.flatnonzero(~is_missing(unit)),
+    )
+    words = words_of(unit, secret)[places]
     return np.column_stack((words, hashes[places], places.view(np.uint64)))
 
 
-def _words(series: pd.Series, secret: bytes) -> Words:
+def row_hashes(
+    frame: pd.DataFrame,
+    schema: TableSchema,
+    secret: bytes,
+    beside: Collection[Hashable] = (),
+) -> NDArray[np.uint64]:
+    """Return a keyed hash of the cells of each row that are read, and of some more."""
+    hashes = np.zeros(len(frame), dtype=np.uint64)
+    for number, name in enumerate(frame.columns):
+        if is_read(name, schema) or name in beside:
+            own = secret + number.to_bytes(4, "little")
+            first, second = words_of(frame[name], own).T
+            hashes = _mixed(hashes ^ first ^ _mixed(second))
+    return hashes
+
+
+def words_of(series: pd.Series, secret: bytes) -> Words:
     """Return two words per cell, equal for equal cells and, but by chance, no other."""
     # A number is mixed in a way that can be undone; a text has a digest of 128 bits.
     missing, kind = is_missing(series), series.dtype.kind
@@ -154,7 +167,7 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     if isinstance(series.dtype, pd.CategoricalDtype):
         listed = pd.Series(series.cat.categories)
         listed = listed if listed.dtype.kind == "M" else listed.astype(object)
-        return np.vstack((_words(listed, secret), none))[series.cat.codes]
+        return np.vstack((words_of(listed, secret), none))[series.cat.codes]
     if kind not in "biufmM":
         # A text is a function of its cell: equal objects, such as 1 and True, differ.
         codes, texts = coded(series, ~missing, _text)

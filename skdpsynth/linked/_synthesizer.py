@@ -1,0 +1,339 @@
+"""`LinkedSynthesizer`: tables that hang on one another, with one guarantee."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth.linked._root import Root, planned_model, share_of_pairs
+from skdpsynth.linked._schema import LinkedSchema
+from skdpsynth.linked._tree import Tree
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
+from skdpsynth.saved import opened
+from skdpsynth.schema import Column, Continuous
+from skdpsynth.synthesizers import MarginalSynthesizer
+from skdpsynth.utils.containers import converter
+from skdpsynth.utils.sklearn_compat import InstanceOf, fit_context, public_seed
+
+_LEFT_OUT = (
+    "Rows whose key names no row of the parent, rows beyond max_rows and rows without a"
+    " value of order_by were left out; whether there were any is not told."
+)
+
+
+class LinkedSynthesizer(BaseEstimator):
+    """Synthetic tables that hang on one another, with one guarantee per root row.
+
+    A patient with all visits and prescriptions, or a household with its persons, is
+    protected as a whole. Keys fit together, each child has a parent, parents have as
+    many children as real ones, also none, and rows keep their order: each depends on
+    its parent, on the row before it and on all earlier ones.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
+    delta : float, default=1e-5
+        Total delta of a fit, in (0, 1).
+    schema : LinkedSchema
+        The tables, and how they hang together. What it leaves out of the root is
+        measured; of the others it must describe all columns.
+    random_state : int, RandomState instance or None, default=None
+        Seeds what is drawn from the noisy tables, and `sample`, never the noise.
+    budget : PrivacyBudget, optional
+        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Certified epsilon, at most `epsilon`.
+    delta_ : float
+        Delta of the guarantee.
+    measurements_ : dict of str to Measurements, or list of Measurement
+        All noisy tables that were released, by table; public.
+
+    See Also
+    --------
+    LinkedSchema : What is public.
+    MarginalSynthesizer : One table; it learns the root.
+
+    Notes
+    -----
+    **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
+    removing one row of the root with all rows that hang on it, at any depth. Root rows
+    of one key are one unit, of which one row is used. All rows of a unit in a table
+    weigh 1 together: a row of the root weighs 1, and a child the weight of its parent
+    divided by the number of its siblings. So any number of rows moves a noisy table by
+    1 at most (L2), and `max_rows` costs no noise. Of a unit that has rows in several
+    tables, the squared mu of all add up. The first `max_rows` rows in order are used,
+    ties by a keyed hash of the row's own cells; rows that hang on no row are left out
+    in silence. Chains of softmax regressions are fitted to the noisy tables, given
+    synthetic rows: no private row is read again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpsynth import Link, LinkedSchema, LinkedSynthesizer, TableSchema
+    >>> from skdpsynth.schema import Boolean, Continuous
+    >>> schema = LinkedSchema(
+    ...     {
+    ...         "patients": TableSchema({"smoker": Boolean()}),
+    ...         "visits": TableSchema({"day": Continuous(0, 365, integer=True)}),
+    ...     },
+    ...     [Link("visits", parent="patients", key="patient", order_by="day")],
+    ... )
+    >>> rng = np.random.default_rng(0)
+    >>> patient, smoker = np.arange(500), rng.random(500) < 0.3
+    >>> patients = pd.DataFrame({"patient": patient, "smoker": smoker})
+    >>> visits = {"patient": patient.repeat(2), "day": rng.integers(0, 366, 1_000)}
+    >>> tables = {"patients": patients, "visits": pd.DataFrame(visits)}
+    >>> synth = LinkedSynthesizer(epsilon=3.0, schema=schema, random_state=0)
+    >>> drawn = synth.fit(tables).sample(100, random_state=0)
+    >>> len(drawn["patients"]), bool(drawn["visits"]["patient"].isin(range(100)).all())
+    (100, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{
+            name: MarginalSynthesizer._parameter_constraints[name]
+            for name in ("epsilon", "delta", "budget", "random_state")
+        },
+        "schema": [InstanceOf(LinkedSchema)],
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        schema: LinkedSchema,
+        random_state: int | np.random.RandomState | None = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.random_state = random_state
+        self.budget = budget
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, tables: Mapping[str, Any], y: None = None) -> Self:
+        """Learn a private generator of tables like these.
+
+        Parameters
+        ----------
+        tables : dict of str to table
+            Each table of the schema, in any order of rows: of pandas, polars or Arrow,
+            or the path of a CSV or Parquet file; all are read into memory.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted synthesizer.
+
+        Raises
+        ------
+        InvalidTableError
+            If a table or a key is not there, or the structure of one is refused.
+        InvalidSchemaError
+            If the schema contradicts a table, or leaves out a column of a child.
+        BudgetExceededError
+            If a shared `budget` has too little left.
+
+        Warns
+        -----
+        DegradedResultWarning
+            If the result will be poor, of the root, and why.
+        """
+        del y
+        tree, name = Tree(tables, self.schema), self.schema.root
+        more = {own.name: own.column for own in tree.hidden[name]}
+        tree.frames[name] = tree.frames[name].assign(**more)
+        root = self._new_root({own.name: own.spec for own in tree.hidden[name]})
+        root.tree = tree
+        self.__dict__.pop("_root", None)
+        try:
+            root.fit(tree.frames[name])
+        finally:
+            root.tree = None
+        return self._keep(root)
+
+    def sample(
+        self,
+        n_roots: int = 1,
+        *,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> dict[str, Any]:
+        """Draw synthetic tables. It costs no privacy, however much is drawn.
+
+        Parameters
+        ----------
+        n_roots : int, default=1
+            Number of rows of the root, at least 1.
+        random_state : int, RandomState instance or None, default=None
+            None continues the stream of the fitted object, an int repeats.
+
+        Returns
+        -------
+        dict of str to table
+            Each with columns, order of columns, dtypes and container of what was
+            fitted. Keys are new, from 0 on. Rows come parent by parent, in order.
+
+        Raises
+        ------
+        ValueError
+            If `n_roots` is out of range.
+        """
+        check_is_fitted(self)
+        rng = self._stream
+        if random_state is not None:
+            rng = np.random.default_rng(public_seed(random_state))
+        return {
+            name: converter(layout.container)(frame)
+            for name, frame, layout in self._root.draw(n_roots, rng)
+        }
+
+    def plan(self, n_roots: int) -> pd.DataFrame:
+        """Return what the budget allows, before any data is touched.
+
+        Parameters
+        ----------
+        n_roots : int
+            A guess of the number of rows of the root.
+
+        Returns
+        -------
+        DataFrame
+            By table: ``tables``, of two columns, which are measured, and
+            ``table_noise_std``, the noise of a count, in rows of the root: of a table
+            that hangs on another all rows of a unit weigh 1 together. The noise does
+            not depend on how many they are.
+        """
+        schema, hidden, listed = self.schema, dict[Hashable, Any](), {}
+        for link in schema._links_of(schema.root):
+            hidden[link._count] = Continuous(0, link.max_rows, integer=True)
+            kinds = schema.tables[link.child].columns
+            hidden |= {link._summary(name): kinds[name] for name in link.summaries}
+        root = self._new_root(hidden)
+        planned = root.plan(n_roots)[["tables", "table_noise_std"]]
+        listed[schema.root] = planned.max().tolist()
+        accountant = PrivacyAccountant(self.epsilon, self.delta)
+        for link in schema.links:
+            model = planned_model(schema, link)
+            mu = accountant.mu_cap * math.sqrt(share_of_pairs(len(schema.links)))
+            norm = math.hypot(*(pair.power for pair in model.pairs.values()))
+            listed[link.child] = [len(model.pairs), norm / mu]
+        columns = planned.columns
+        return pd.DataFrame.from_dict(listed, orient="index", columns=columns)
+
+    def privacy_report(self) -> PrivacyReport:
+        """List every mechanism that touched the data, and the total.
+
+        Returns
+        -------
+        PrivacyReport
+            Prints as a table.
+        """
+        check_is_fitted(self)
+        report, whose = self._root.privacy_report(), self.schema._unit
+        names = ", ".join(map(repr, self._root.models))
+        return replace(
+            report,
+            notes=(*report.notes, _LEFT_OUT),
+            declared=(*(report.declared or ()), f"all columns of {names}; the links"),
+            relation=f"add or remove one {whose}",
+            unit=f"one {whose}",
+        )
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the fitted synthesizer to one file: models and public metadata.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write.
+        overwrite : bool, default=False
+            Whether to replace a file that is there.
+
+        Raises
+        ------
+        FileExistsError
+            If there is such a file: what is in it may have cost a budget.
+        PersistenceError
+            If no file can hold the type of a column name.
+
+        Notes
+        -----
+        Not in the file: the `budget`, a `random_state` that is no int, `measurements_`
+        of the children, and the state of the sampling stream.
+        """
+        check_is_fitted(self)
+        self._root.save(path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a synthesizer that `save` wrote; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+
+        Returns
+        -------
+        LinkedSynthesizer
+            The fitted synthesizer, with a fresh sampling stream.
+
+        Raises
+        ------
+        PersistenceError
+            If the file is not one of this class, or damaged.
+        """
+        with opened(path) as (document, arrays, _):
+            return cls._restored(document, arrays)
+
+    @classmethod
+    def _restored(cls, document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        root = Root._restored(document, arrays)
+        given = root.epsilon, root.delta
+        self = cls(*given, schema=root.linked, random_state=root.random_state)
+        self._keep(root)
+        self.sample(1, random_state=0)  # what cannot be drawn is refused here
+        return self
+
+    def _new_root(self, hidden: Mapping[Hashable, Column]) -> Root:
+        """Return what learns all tables, not fitted; the root has hidden columns."""
+        stated = self.schema._schema_of(self.schema.root)
+        root = Root(
+            self.epsilon,
+            self.delta,
+            schema=replace(stated, columns={**stated.columns, **hidden}),
+            budget=self.budget,
+            random_state=self.random_state,
+        )
+        root.linked = self.schema
+        return root
+
+    def _keep(self, root: Root) -> Self:
+        """Keep what was fitted, and set what users read off it."""
+        self._root = root
+        self._stream = np.random.default_rng([public_seed(self.random_state), 1])
+        self.epsilon_, self.delta_ = root.epsilon_, root.delta_
+        self.measurements_: dict[str, Any] = dict(root.measured)
+        if hasattr(root, "measurements_"):
+            self.measurements_[self.schema.root] = root.measurements_
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_root")
