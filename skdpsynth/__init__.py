@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skdpsynth.linked import Link, LinkedSchema, LinkedSynthesizer
     from skdpsynth.measure import Measurements, combine_measurements
     from skdpsynth.persistence import load
     from skdpsynth.privacy import PrivacyBudget
@@ -33,6 +34,9 @@ __all__ = [
     "GANSynthesizer",
     "GPATESynthesizer",
     "IndependentSynthesizer",
+    "Link",
+    "LinkedSchema",
+    "LinkedSynthesizer",
     "MarginalSynthesizer",
     "Measurements",
     "PATEGANSynthesizer",
@@ -54,6 +58,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 _LAZY_NAMES = {
     name: "skdpsynth.synthesizers" for name in __all__ if name.endswith("Synthesizer")
 } | {
+    **dict.fromkeys(["Link", "LinkedSchema", "LinkedSynthesizer"], "skdpsynth.linked"),
     "Measurements": "skdpsynth.measure",
     "PrivacyBudget": "skdpsynth.privacy",
     "combine_measurements": "skdpsynth.measure",

@@ -1,7 +1,13 @@
-"""Tables that are linked by keys, and rows in order.
+"""Tables that hang on one another, with one guarantee per row of the root.
 
-`LinkModel` draws the children of given parents, after it was fitted to noisy tables.
+`LinkedSchema` says what is public. `_tree` turns tables into rows in order, with
+weights; `_release` measures them; a `LinkModel` draws children, fitted to what was
+released.
 """
 
 from skdpsynth.linked._chain import LinkModel as LinkModel, Pair as Pair
 from skdpsynth.linked._columns import Column as Column
+from skdpsynth.linked._schema import Link, LinkedSchema
+from skdpsynth.linked._synthesizer import LinkedSynthesizer
+
+__all__ = ["Link", "LinkedSchema", "LinkedSynthesizer"]

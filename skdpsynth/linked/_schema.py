@@ -20,7 +20,6 @@ from skdpsynth.schema import (
     decode_value,
     encode_value,
     place,
-    to_text,
 )
 from skdpsynth.utils import parse_json, read_text
 
@@ -87,7 +86,9 @@ class Link:
     def __post_init__(self) -> None:
         for name in ("child", "parent"):
             if not isinstance(getattr(self, name), str):
-                raise _wrong(f"The '{name}' of a Link must be the name of a table", self)
+                raise _wrong(
+                    f"The '{name}' of a Link must be the name of a table", self
+                )
         if self.key is None:
             raise _wrong("The 'key' of a Link must be a column of the child", self)
         if type(self.max_rows) is not int or not 1 <= self.max_rows <= _MOST_ROWS:
@@ -163,7 +164,11 @@ class LinkedSchema:
     def __post_init__(self) -> None:
         tables = self.tables if isinstance(self.tables, Mapping) else {}
         schemas = (isinstance(own, TableSchema) for own in tables.values())
-        if not tables or not all(schemas) or not all(isinstance(n, str) for n in tables):
+        if (
+            not tables
+            or not all(schemas)
+            or not all(isinstance(n, str) for n in tables)
+        ):
             raise InvalidSchemaError(
                 "The 'tables' of LinkedSchema must be a mapping from name to"
                 " TableSchema. Got something else; describe each table by one."
@@ -234,13 +239,7 @@ class LinkedSchema:
         InvalidSchemaError
             If JSON cannot hold the name of a column.
         """
-        tables = ",\n".join(
-            f"    {json.dumps(name)}: " + to_text(own.to_dict()).strip()
-            for name, own in self.tables.items()
-        ).replace("\n", "\n  ")
-        links = ",\n".join(f"    {json.dumps(own)}" for own in self.to_dict()["links"])
-        text = f'{{\n  "linked_version": {_VERSION},\n  "tables": {{\n  {tables}\n  }},'
-        text += f'\n  "links": [\n{links}\n  ]\n}}\n'
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
         if path is not None:
             Path(path).write_text(text, encoding="utf-8", newline="\n")
         return text
@@ -309,15 +308,14 @@ class LinkedSchema:
         with place("The linked schema"):
             if data["linked_version"] != _VERSION:
                 raise ValueError("another version")
-            tables = {}
-            for name, own in data["tables"].items():
-                known = {k: v for k, v in own.items() if k != "schema_version"}
-                tables[name] = TableSchema.from_dict(known)
+            tables = data["tables"].items()
             links = [
-                Link(**{name: decode_value(v) for name, v in own.items()})
-                for own in data["links"]
+                {n: decode_value(v) for n, v in own.items()} for own in data["links"]
             ]
-            return cls(tables, links)
+            return cls(
+                {name: TableSchema.from_dict(own) for name, own in tables},
+                [Link(**own) for own in links],
+            )
 
     def _in_order(self, links: list[Link]) -> tuple[Link, ...]:
         """Return the links with parents before children; refuse what is no tree."""

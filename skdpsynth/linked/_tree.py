@@ -7,8 +7,8 @@ because of rows: what hangs on nothing is left out in silence.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +16,8 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.linked._schema import Link, LinkedSchema
-from skdpsynth.privacy import GRID, HoldsPrivateRows, Parts, secret_generator
-from skdpsynth.schema import TableSchema
+from skdpsynth.privacy import HoldsPrivateRows, Parts, secret_generator
+from skdpsynth.schema import Categorical, Column, Continuous, TableSchema
 from skdpsynth.table import (
     MISSING,
     CategoryDomain,
@@ -39,137 +39,194 @@ from skdpsynth.table import (
 from skdpsynth.utils.arrays import Floats, Ints
 from skdpsynth.utils.dtypes import is_missing
 
-_SECRET_BYTES = 16
+_SECRET_BYTES = 16  # no one guesses them
+
+Known = tuple[ColumnLayout, ColumnDomain]
 
 
-@dataclass
-class Table(HoldsPrivateRows):
-    """The rows of one table that take part, and what is public of it."""
+class Hidden(NamedTuple):
+    """A column of the parents that no sample shows: what is known of their children."""
 
-    frame: pd.DataFrame
-    layout: TableLayout
-    schema: TableSchema
-    metadata: Metadata | None = None  # of a child, whose columns are declared
-    # Place of the parent's row among those that take part; in order of it, then of the
-    # link. Of the root there is none.
-    parent: Ints | None = None
+    name: str
+    domain: ColumnDomain
+    numbers: Floats  # as `values_of`
 
-    def __len__(self) -> int:
-        return len(self.frame)
-
-
-def open_tables(tables: object, schema: LinkedSchema) -> dict[str, Table]:
-    """Read the tables, and check what is public of them; nothing is charged yet."""
-    names = [*tables] if isinstance(tables, Mapping) else None
-    if names is None or set(names) != set(schema.tables):
-        got = type(tables).__name__ if names is None else names
-        raise InvalidTableError(
-            f"Expected a dict with the tables {[*schema.tables]!r}. Got {got}; pass"
-            " each table of the schema by its name."
+    @property
+    def spec(self) -> Column:
+        """How the schema of a root describes it."""
+        if isinstance(self.domain, CategoryDomain):
+            return Categorical(self.domain.categories, nullable=True)
+        return Continuous(
+            self.domain.low,
+            self.domain.high,
+            integer=self.domain.integer,
+            decimals="any" if not self.domain.integer else None,
+            nullable=self.domain.nullable,
+            scale="log" if self.domain.log else "linear",
         )
-    assert isinstance(tables, Mapping)
-    opened = {}
-    for name in schema.tables:
-        own, child = schema.schema_of(name), name != schema.root
-        rows, layout = open_table(tables[name], schema=own, least=0 if child else 2)
-        frame = pd.concat([*rows.each()]) if isinstance(rows, Parts) else rows
-        opened[name] = Table(frame.reset_index(drop=True), layout, own)
-        if child:
-            opened[name].metadata = _declared(name, opened[name])
-    for link in schema.links:
-        sides = ((link.child, link.key), (link.parent, link.parent_key))
-        kinds = [_kind_of_key(opened[name].layout, key, name) for name, key in sides]
-        if kinds[0] != kinds[1]:
+
+    @property
+    def column(self) -> pd.Series:
+        """Return it as a column of a root."""
+        if isinstance(self.domain, NumericDomain) and not self.domain.integer:
+            return pd.Series(self.numbers)
+        whole = pd.Series(self.numbers).astype("Int64")
+        return whole if self.domain.nullable else whole.astype("int64")
+
+
+class Tree(HoldsPrivateRows):
+    """All rows of linked tables that take part.
+
+    `frames` are in order, `parents` has the place of each child's parent among its
+    rows, in increasing order, and `hidden` what a table knows of its children;
+    `metadata` is that of the children, whose columns are declared.
+    """
+
+    def __init__(self, tables: object, schema: LinkedSchema) -> None:
+        self.schema = schema
+        self.frames: dict[str, pd.DataFrame] = {}
+        self.layouts: dict[str, TableLayout] = {}
+        self.metadata: dict[str, Metadata] = {}
+        self.parents: dict[str, Ints] = {}
+        self._open(tables)
+        secret = secret_generator().bytes(_SECRET_BYTES)
+        self._unite(secret)
+        for link in schema.links:
+            self._hang(link, secret)
+        self.hidden: dict[str, list[Hidden]] = {}
+        for name in schema.tables:
+            hidden = map(self._hidden_by, schema.links_of(name))
+            self.hidden[name] = [*chain.from_iterable(hidden)]
+
+    def _open(self, tables: object) -> None:
+        """Read the tables, and check what is public of them; nothing is charged yet."""
+        names = [*tables] if isinstance(tables, Mapping) else None
+        if names is None or set(names) != set(self.schema.tables):
+            got = type(tables).__name__ if names is None else names
             raise InvalidTableError(
-                f"Expected keys of one kind in the {link}. Got {kinds[0]} in"
-                f" {link.child!r} and {kinds[1]} in {link.parent!r}, which are never"
-                " equal; cast one of them."
+                f"Expected a dict with the tables {[*self.schema.tables]!r}. Got {got};"
+                " pass each table of the schema by its name."
             )
-    return opened
+        assert isinstance(tables, Mapping)
+        for name in self.schema.tables:
+            own, child = self.schema.schema_of(name), name != self.schema.root
+            least = 0 if child else 2
+            rows, layout = open_table(tables[name], schema=own, least=least)
+            frame = pd.concat([*rows.each()]) if isinstance(rows, Parts) else rows
+            self.frames[name] = frame.reset_index(drop=True)
+            self.layouts[name] = layout
+            if child:
+                self.metadata[name] = _declared(name, layout, own, frame.iloc[:0])
+        for link in self.schema.links:
+            sides = ((link.child, link.key), (link.parent, link.parent_key))
+            own, theirs = (_kind_of_key(self.layouts[n], key) for n, key in sides)
+            if own != theirs:
+                raise InvalidTableError(
+                    f"Expected keys of one kind in the {link}. Got {own} in"
+                    f" {link.child!r} and {theirs} in {link.parent!r}, which are never"
+                    " equal; cast one of them."
+                )
+
+    def _unite(self, secret: bytes) -> None:
+        """Leave one root row of each key; rows without one are each a unit."""
+        root = self.schema.root
+        key, frame = self.schema.links[0].parent_key, self.frames[root]
+        codes, _ = _matched(frame[key], frame[key], secret)
+        codes = np.where(codes < 0, -1 - np.arange(len(codes)), codes)
+        hashes = row_hashes(frame, self.schema.schema_of(root), secret)
+        order = np.lexsort((hashes, codes))
+        first = order[np.diff(codes[order], prepend=codes.min() - 1) != 0]
+        self.frames[root] = frame.iloc[np.sort(first)].reset_index(drop=True)
+
+    def _hang(self, link: Link, secret: bytes) -> None:
+        """Leave the first rows of each parent, also of those with equal keys."""
+        frame, above = self.frames[link.child], self.frames[link.parent]
+        own, theirs = _matched(frame[link.key], above[link.parent_key], secret)
+        below = [deeper.parent_key for deeper in self.schema.links_of(link.child)]
+        schema = self.schema.schema_of(link.child)
+        hashes, after = row_hashes(frame, schema, secret, below), np.zeros(len(own))
+        if link.order_by is not None:
+            known = pairs_of(self.metadata[link.child], link.order_by)[:1]
+            (after,) = values_of(frame, known).T
+            if isinstance(known[0][1], CategoryDomain):
+                after = np.where(after < 0, np.nan, after)
+            after = -after if link.descending else after
+        usable = np.flatnonzero((own >= 0) & ~np.isnan(after))
+        parents = np.flatnonzero(theirs >= 0)
+        rows = pd.DataFrame({"key": own[usable], "row": usable})
+        pairs = rows.merge(pd.DataFrame({"key": theirs[parents], "parent": parents}))
+        row, parent = pairs["row"].to_numpy(), pairs["parent"].to_numpy()
+        order = np.lexsort((hashes[row], after[row], parent))
+        order = order[places_in(parent[order]) < link.max_rows]
+        self.frames[link.child] = frame.iloc[row[order]].reset_index(drop=True)
+        self.parents[link.child] = parent[order]
+
+    def _hidden_by(self, link: Link) -> Iterator[Hidden]:
+        """Yield what is known of the children of each parent."""
+        parent, n_parents = self.parents[link.child], len(self.frames[link.parent])
+        domain = NumericDomain(0.0, float(link.max_rows), False, True, False)
+        counts = np.bincount(parent, minlength=n_parents)
+        yield Hidden(link.count, domain, counts.astype(np.float64))
+        for name in link.summaries:
+            known = pairs_of(self.metadata[link.child], name)[:1]
+            (values,) = values_of(self.frames[link.child], known).T
+            kind = known[0][1]
+            of: Any = _mean if isinstance(kind, NumericDomain) else _mode
+            yield Hidden(link.summary(name), *of(values, kind, parent, n_parents))
 
 
-def _kind_of_key(layout: TableLayout, key: Hashable, name: str) -> str:
-    for column in layout.columns:
-        if column.name == key:
-            number = column.kind in ("integer", "continuous")
-            return "number" if number else column.kind
-    raise InvalidTableError(
-        f"Expected the key {key!r} in the table {name!r}. It is not a column there;"
-        " correct the Link."
-    )
+def _mean(
+    own: Floats, domain: NumericDomain, parent: Ints, n_parents: int
+) -> tuple[NumericDomain, Floats]:
+    """Return the mean of the numbers of each parent, special values aside."""
+    seen = (own >= domain.low) & (own <= domain.high)
+    n = np.bincount(parent[seen], minlength=n_parents)
+    means = np.bincount(parent[seen], own[seen], n_parents) / np.maximum(n, 1)
+    values = np.where(n > 0, np.rint(means) if domain.integer else means, np.nan)
+    known = domain.low, domain.high, domain.log, domain.integer
+    return NumericDomain(*known, nullable=True), values
 
 
-def _declared(name: str, table: Table) -> Metadata:
+def _mode(
+    own: Floats, domain: CategoryDomain, parent: Ints, n_parents: int
+) -> tuple[CategoryDomain, Floats]:
+    """Return the code of the most frequent category of each parent."""
+    seen, shape = own >= 0, (n_parents, len(domain.categories))
+    cells = parent[seen] * shape[1] + own[seen].astype(np.int64)
+    n = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+    values = np.where(n.any(axis=1), n.argmax(axis=1), np.nan)
+    return CategoryDomain((*range(shape[1]),), nullable=True), values
+
+
+def _kind_of_key(layout: TableLayout, key: Hashable) -> str:
+    kind = {column.name: column.kind for column in layout.columns}[key]
+    return "number" if kind in ("integer", "continuous") else kind
+
+
+def _declared(
+    name: str, layout: TableLayout, schema: TableSchema, empty: pd.DataFrame
+) -> Metadata:
     """Return the metadata of a child; refuse columns that are not declared."""
-    layout, schema = table.layout, table.schema
     columns = modelled_columns(layout, schema)
-    domains = {column: declared_domain(column, schema) for column in columns}
+    domains = [declared_domain(column, schema) for column in columns]
     left = [
         column.needs[-1]
-        for column, domain in domains.items()
+        for column, domain in zip(columns, domains, strict=True)
         if domain is None or needs_resolution(column, schema)
     ]
     if left:
-        code = TableSchema.template(table.frame[left].iloc[:0]).splitlines()[2:-2]
+        code = TableSchema.template(empty[left]).splitlines()[2:-3]
         raise InvalidSchemaError(
             f"All columns of {name!r} must be declared, since it hangs on another"
             " table: bounds or categories, of floats decimals (or 'any') and of times"
             " and durations a unit. Add to its schema:\n" + "\n".join(code)
         )
-    classes = Classes((), np.ones(1))
-    return Metadata.of(layout, (*domains.values(),), classes, schema)  # type: ignore[arg-type]
-
-
-def hang(tables: dict[str, Table], schema: LinkedSchema) -> None:
-    """Leave the rows that take part, in order; each child knows its parent's place."""
-    secret = secret_generator().bytes(_SECRET_BYTES)
-    root = tables[schema.root]
-    keys = {link.parent_key for link in schema.links_of(schema.root)}
-    (key,) = keys
-    # Root rows of one key are one unit, of which one row is used; without a key each
-    # is its own.
-    codes, _ = _matched(root.frame[key], root.frame[key], secret)
-    codes = np.where(codes < 0, -1 - np.arange(len(codes)), codes)
-    hashes = row_hashes(root.frame, root.schema, secret, [key])
-    order = np.lexsort((hashes, codes))
-    first = np.append(True, np.diff(codes[order]) != 0)[: len(order)]
-    root.frame = root.frame.iloc[np.sort(order[first])].reset_index(drop=True)
-    for link in schema.links:
-        _hang_one(tables[link.parent], tables[link.child], link, schema, secret)
-
-
-def _hang_one(
-    above: Table, table: Table, link: Link, schema: LinkedSchema, secret: bytes
-) -> None:
-    """Leave the first rows of each parent, in order; where keys are equal, of each."""
-    own, theirs = _matched(table.frame[link.key], above.frame[link.parent_key], secret)
-    below = [deeper.parent_key for deeper in schema.links_of(link.child)]
-    hashes = row_hashes(table.frame, table.schema, secret, below)
-    after = np.zeros(len(own))
-    if link.order_by is not None:
-        assert table.metadata is not None
-        place = [c.name for c in table.metadata.columns].index(link.order_by)
-        known = table.metadata.columns[place], table.metadata.domains[place]
-        after = values_of(table.frame, *zip(known, strict=True))[:, 0]
-        if isinstance(known[1], CategoryDomain):
-            after[after < 0] = np.nan
-        after = -after if link.descending else after
-    usable = np.flatnonzero((own >= 0) & ~np.isnan(after))
-    parents = np.flatnonzero(theirs >= 0)
-    pairs = pd.merge(
-        pd.DataFrame({"key": own[usable], "row": usable}),
-        pd.DataFrame({"key": theirs[parents], "parent": parents}),
-    )
-    row, parent = pairs["row"].to_numpy(), pairs["parent"].to_numpy()
-    order = np.lexsort((hashes[row], after[row], parent))
-    row, parent = row[order], parent[order]
-    stay = places_in(parent) < link.max_rows
-    table.frame = table.frame.iloc[row[stay]].reset_index(drop=True)
-    table.parent = parent[stay]
+    stated = tuple(filter(None, domains))
+    return Metadata.of(layout, stated, Classes((), np.ones(1)), schema)
 
 
 def _matched(own: pd.Series, other: pd.Series, secret: bytes) -> tuple[Ints, Ints]:
-    """Return a number of each cell of two columns, equal for equal ones; -1: missing."""
+    """Return a number of each cell of two columns, equal for equal ones; or -1."""
     words = np.concatenate([words_of(series, secret) for series in (own, other)])
     codes = pd.DataFrame(words).groupby([0, 1], sort=False).ngroup().to_numpy()
     missing = np.concatenate([is_missing(series) for series in (own, other)])
@@ -178,9 +235,11 @@ def _matched(own: pd.Series, other: pd.Series, secret: bytes) -> tuple[Ints, Int
 
 
 def places_in(parent: Ints) -> Ints:
-    """Return the place of each row among those of its parent; equal ones are together."""
+    """Return the place of each row among those of its parent, which are together."""
     starts = np.flatnonzero(np.diff(parent, prepend=-1))
-    return np.arange(len(parent)) - np.repeat(starts, np.diff(starts, append=len(parent)))
+    return np.arange(len(parent)) - np.repeat(
+        starts, np.diff(starts, append=len(parent))
+    )
 
 
 def weights_of(above: Ints, parent: Ints) -> tuple[Ints, Ints]:
@@ -195,17 +254,22 @@ def weights_of(above: Ints, parent: Ints) -> tuple[Ints, Ints]:
     return above[parent] // n, steps
 
 
-def values_of(
-    frame: pd.DataFrame,
-    columns: Sequence[ColumnLayout],
-    domains: Sequence[ColumnDomain],
-) -> Floats:
+def pairs_of(metadata: Metadata, first: Hashable = None) -> list[Known]:
+    """Return the columns that are modelled with their domains, and those of labels."""
+    known = [*zip(metadata.columns, metadata.domains, strict=True)]
+    label, labels = metadata.layout.label_column, metadata.classes.labels
+    if label is not None and labels:
+        known.append((label, CategoryDomain(labels, nullable=False)))
+    return sorted(known, key=lambda pair: pair[0].name != first)
+
+
+def values_of(frame: pd.DataFrame, known: Sequence[Known]) -> Floats:
     """Return cells as numbers: steps of a domain, codes, NaN if missing, -1 of none."""
-    values = np.empty((len(frame), len(columns)))
-    for j, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+    values = np.empty((len(frame), len(known)))
+    for j, (column, domain) in enumerate(known):
         series = column.read(frame)
         if isinstance(domain, CategoryDomain):
-            codes = place_keys(series, domain.categories, -1, -2).astype(float)
+            codes = place_keys(series, domain.categories, -1, -2).astype(np.float64)
             values[:, j] = np.where(codes == -2, np.nan, codes)
             continue
         numbers, missing = wall_values(series, column, domain)
@@ -217,57 +281,17 @@ def values_of(
     return values
 
 
-class Hidden(NamedTuple):
-    """A column of the parents that no sample shows: what is known of their children."""
-
-    name: str
-    domain: ColumnDomain
-    values: Floats  # as `values_of`
-
-
-def hidden_of(link: Link, table: Table, n_parents: int) -> list[Hidden]:
-    """Return the number of children of each parent, and what sums up their columns."""
-    assert table.metadata is not None
-    assert table.parent is not None
-    parent, metadata = table.parent, table.metadata
-    domain = NumericDomain(0.0, float(link.max_rows), False, True, False)
-    counts = np.bincount(parent, minlength=n_parents).astype(float)
-    found = [Hidden(link.count, domain, counts)]
-    for name in link.summaries:
-        place = [column.name for column in metadata.columns].index(name)
-        known = metadata.columns[place], metadata.domains[place]
-        own, kind = values_of(table.frame, *zip(known, strict=True))[:, 0], known[1]
-        if isinstance(kind, NumericDomain):
-            seen = (own >= kind.low) & (own <= kind.high)
-            n = np.bincount(parent[seen], minlength=n_parents)
-            sums = np.bincount(parent[seen], own[seen], n_parents)
-            values = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
-            values = np.rint(values) if kind.integer else values
-            ends = kind.low, kind.high, kind.log, kind.integer
-            found.append(Hidden(link.summary(name), NumericDomain(*ends, True), values))
-            continue
-        n_codes = len(kind.categories)
-        seen = own >= 0
-        of_both = parent[seen] * n_codes + own[seen].astype(np.int64)
-        n_each = np.bincount(of_both, minlength=n_parents * n_codes)
-        n_each = n_each.reshape(n_parents, n_codes)
-        values = np.where(n_each.any(axis=1), n_each.argmax(axis=1), np.nan)
-        modes = CategoryDomain((*range(n_codes),), nullable=True)
-        found.append(Hidden(link.summary(name), modes, values))
-    return found
-
-
-def cells_of(values: Floats, metadata: Metadata) -> dict[Hashable, Any]:
+def cells_of(
+    values: Floats, known: Sequence[Known], metadata: Metadata
+) -> dict[Hashable, Any]:
     """Undo `values_of` for drawn rows, in line with the rules of the table."""
     cells: dict[Hashable, Any] = {}
-    for j, (column, domain) in enumerate(
-        zip(metadata.columns, metadata.domains, strict=True)
-    ):
-        missing = np.isnan(values[:, j])
+    for (column, domain), drawn in zip(known, values.T, strict=False):
+        missing = np.isnan(drawn)
         if isinstance(domain, NumericDomain):
-            steps = np.where(missing, 0.0, values[:, j])
+            steps = np.where(missing, 0.0, drawn)
             cells[column.name] = domain.from_steps(steps), missing
         else:
-            cells[column.name] = np.where(missing, -1.0, values[:, j]), missing
+            cells[column.name] = np.where(missing, -1.0, drawn), missing
     metadata.rules.keep(cells)
     return cells

@@ -212,8 +212,7 @@ class PrivacyAccountant:
         What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
         fails later stays charged.
     share : float, default=1.0
-        Part of the fit's squared mu that this ledger may charge, in (0, 1]. Several
-        ledgers of one fit, whose shares add up to 1 at most, make its claim together.
+        Part of the squared mu that may be reserved before `use_all`, in (0, 1].
 
     Raises
     ------
@@ -267,7 +266,7 @@ class PrivacyAccountant:
         self._mu_unit = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
         self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
         check_range("share", share, 0 < share <= 1, "a number in (0, 1]")
-        self._root_share = math.sqrt(share)
+        self._part = math.sqrt(share)  # of the mu of a unit, for now
         self._used: dict[Reservation, int] = {}  # releases drawn; in order
         self._issued: dict[Reservation, dict[str, Any]] = {}  # what they were then
         self._answers: list[Reservation] = []
@@ -290,11 +289,10 @@ class PrivacyAccountant:
     @property
     def mu_cap(self) -> float:
         """What all reservations of a row share: the root of a sum of mu^2, or inf."""
-        return self._mu_unit / self._rows_per_unit * self._root_share
+        return self._mu_unit / self._rows_per_unit * self._part
 
     rows_per_unit: int = read_only("_rows_per_unit", "Rows of one unit, at most.")
     delta: float = read_only("_delta", "Total delta of the fit.")
-    discovery_delta: float = read_only("_discovery_delta", "What is set aside of it.")
 
     @property
     def private(self) -> bool:
@@ -582,6 +580,10 @@ class PrivacyAccountant:
             return math.inf
         left = self.mu_cap**2 - _charged(self._mu_squared, scope)
         return math.sqrt(max(left, 0.0))
+
+    def use_all(self) -> None:
+        """Let what is left beside the `share` be reserved too."""
+        self._part = 1.0
 
     def close(self) -> None:
         """End the fit: from now on nothing can be reserved or drawn."""

@@ -134,7 +134,10 @@ def _first(keys: Words, most: int) -> tuple[Ints, Ints]:
 def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
     """Return key of the unit in two words, hash of cells, and place of its rows."""
     unit = frame[schema.privacy_unit]
-    hashes, places = row_hashes(frame, schema, secret), np.flatnonzero(~is_missing(unit))
+    hashes, places = (
+        row_hashes(frame, schema, secret),
+        np.flatnonzero(~is_missing(unit)),
+    )
     words = words_of(unit, secret)[places]
     return np.column_stack((words, hashes[places], places.view(np.uint64)))
 
@@ -145,7 +148,7 @@ def row_hashes(
     secret: bytes,
     beside: Collection[Hashable] = (),
 ) -> NDArray[np.uint64]:
-    """Return a keyed hash of the cells of each row that are read, and those `beside`."""
+    """Return a keyed hash of the cells of each row that are read, and of some more."""
     hashes = np.zeros(len(frame), dtype=np.uint64)
     for number, name in enumerate(frame.columns):
         if is_read(name, schema) or name in beside:
