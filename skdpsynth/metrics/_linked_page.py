@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from scipy.stats.contingency import association
 
@@ -103,11 +104,12 @@ class LinkedFidelity(Document):
         figure = plt.figure(figsize=(12, 4.5 + len(columns)), layout="constrained")
         heights = [4, max(len(columns), 1)]
         parts = figure.add_gridspec(2, 1, height_ratios=heights)
-        top = parts[0].subgridspec(1, 3).subplots()
+        places = parts[0].subgridspec(1, 3)
+        top = [figure.add_subplot(places[i]) for i in range(3)]
         _draw_counts(top[0], pair)
         drawn = zip(top[1:], pair, _SIDES, strict=True)
         images = [_draw_dependence(*one) for one in drawn]
-        bar = figure.colorbar(images[0], ax=list(top[1:]), fraction=0.04, pad=0.02)
+        bar = figure.colorbar(images[0], ax=top[1:], fraction=0.04, pad=0.02)
         bar.set_label("Cramer's V", fontsize="small")
         if columns:
             grid = (
@@ -147,7 +149,7 @@ def _draw_counts(ax: Axes, pair: tuple[Family, Family]) -> None:
     shares = [np.bincount(f.counts, minlength=most + 1) / len(f.counts) for f in pair]
     ax.bar(range(most + 1), shares[0], color="0.75", label=_SIDES[0])
     ax.plot(range(most + 1), shares[1], "ko-", markersize=4, label=_SIDES[1])
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="rows of a parent", ylabel="share of parents")
     ax.legend(frameon=False)
 
