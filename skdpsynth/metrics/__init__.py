@@ -26,9 +26,11 @@ from skdpsynth.metrics._fidelity import (
     pair_fidelity as pair_fidelity,  # until 0.5
     two_sample_scores,
 )
-from skdpsynth.metrics._linked import linked_fidelity
-from skdpsynth.metrics._linked_page import LinkedFidelity
-from skdpsynth.metrics._linked_rows import unit_features
+from skdpsynth.metrics._linked import (
+    LinkedFidelity,
+    linked_fidelity,
+    unit_features,
+)
 from skdpsynth.metrics._panel import (
     CLASSIFIERS as CLASSIFIERS,
     REGRESSORS as REGRESSORS,

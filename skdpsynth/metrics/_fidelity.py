@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from math import comb
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from scipy.stats import ks_2samp
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import PredefinedSplit, StratifiedKFold, cross_val_score
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.random import sample_without_replacement
@@ -23,6 +22,7 @@ from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics._encode import (
     MOST_LABELS,
     Cells,
+    Codes,
     Matrix,
     check_tables,
     encode_features,
@@ -34,8 +34,6 @@ from skdpsynth.metrics._encode import (
 from skdpsynth.metrics._panel import named_by_class
 from skdpsynth.utils import check_range, warn_deprecated, without
 
-# The codes of a column in two tables, and how many codes there are.
-Pair = tuple[NDArray[Any], NDArray[Any], int]
 LEAST_ROWS = 10  # of a table in a two-sample test: two in each of five folds
 MOST_ROWS = 5_000  # taken of a table in it
 # Errors of an area that chance does not reach.
@@ -131,7 +129,6 @@ def two_sample_scores(
     *,
     classifiers: Mapping[str, BaseEstimator] | None = None,
     max_rows: int = MOST_ROWS,
-    unit: Hashable = None,
 ) -> pd.Series:
     """Run classifier two-sample tests (C2ST): is a row real or synthetic.
 
@@ -147,9 +144,6 @@ def two_sample_scores(
     max_rows : int, default=5000
         Rows taken of each table, at random but always the same, whatever order they
         come in, at least ten. As many are taken of both.
-    unit : column name, optional
-        Whose row it is, such as the key of a patient: all rows of one are in one fold,
-        and the column is no feature. At least ten units in both tables.
 
     Returns
     -------
@@ -198,24 +192,10 @@ def two_sample_scores(
     n_rows = min(len(real), len(synthetic), max_rows)
     enough = max_rows >= LEAST_ROWS
     check_range("max_rows", max_rows, enough, f"at least {LEAST_ROWS}")
-    tables = [table.reset_index(drop=True) for table in (real, synthetic)]
-    owners = [pd.Series(table.index) for table in tables]
-    if unit is not None:
-        if unit not in real.columns:
-            raise InvalidTableError(f"Expected the column {unit!r} of `unit`. Name it.")
-        owners = [table[unit] for table in tables]
-        tables = [table.drop(columns=unit) for table in tables]
-    tables = [*map(shuffled, tables, ("real", "synthetic"))]
-    tables = [table.head(n_rows) for table in tables]
-    units = [
-        pd.factorize(own[table.index], use_na_sentinel=False)[0]
-        for own, table in zip(owners, tables, strict=True)
-    ]
-    n_units = min(len(np.unique(own)) for own in units)
-    if n_units < LEAST_ROWS:
+    if n_rows < LEAST_ROWS:
         raise InvalidTableError(
-            f"Expected at least {LEAST_ROWS} rows, or units, in both tables for five "
-            f"folds, but the smaller one has {n_units}. Give more rows."
+            f"Expected at least {LEAST_ROWS} rows in both tables for five folds, but "
+            f"the smaller one has {n_rows}. Give more rows."
         )
     if classifiers is None:
         linear = LogisticRegression(max_iter=500, random_state=0)
@@ -223,10 +203,9 @@ def two_sample_scores(
         classifiers = named_by_class([linear, forest])
     if not classifiers:
         raise ValueError("classifiers must hold at least one classifier. Got none.")
-    X, y = _labelled(*tables)
+    tables = shuffled(real, "real"), shuffled(synthetic, "synthetic")
+    X, y = labelled(*(table.head(n_rows) for table in tables))
     folds = StratifiedKFold(5)  # of rows that are shuffled already
-    if unit is not None:
-        folds = PredefinedSplit(np.concatenate(units) % 5)
     scores = {
         name: cross_val_score(
             make_pipeline(StandardScaler(), model), X, y, scoring="roc_auc", cv=folds
@@ -234,7 +213,7 @@ def two_sample_scores(
         for name, model in classifiers.items()
     }
     result = pd.Series(scores, name="auroc", dtype=float).rename_axis("classifier")
-    if result.min() < least_area(n_units):
+    if result.min() < least_area(n_rows):
         warnings.warn(
             f"An area of {result.min():.2f} is below 0.5 by more than its error: rows "
             "of one table repeat those of the other. That is not better than 0.5.",
@@ -250,7 +229,7 @@ def least_area(n_rows: int) -> float:
     return 0.5 - _SURE * float(np.sqrt(1 / (3 * n_rows)))
 
 
-def _labelled(
+def labelled(
     real: pd.DataFrame, synthetic: pd.DataFrame
 ) -> tuple[Matrix, NDArray[np.intp]]:
     """Stack both tables as numbers; the label is 1 for the synthetic rows."""
@@ -347,15 +326,15 @@ def marginal_fidelity(
             f"Expected at least {k} columns in 'real' for k={k}, but got "
             f"{real.shape[1]}. Choose a smaller k."
         )
-    columns = [*in_cells(real, synthetic)]
-    names = [own.name for own, *_ in columns]
-    coded = [
-        (cells.codes(own), cells.codes(other), cells.n_cells)
-        for own, other, cells in columns
-    ]
+    columns = [*paired(real, synthetic)]
+    names = [own.name for _, own, _ in columns]
+    coded = []
+    for kind, *both in columns:
+        cells = Cells.of(both[0], kind, MOST_LABELS if kind == "category" else _N_BINS)
+        coded.append((cells.codes(both[0]), cells.codes(both[1]), cells.n_cells))
     groups = _groups(len(names), k, _LIMITS.get(k, len(names)))
-    distances = np.array([distance([coded[i] for i in group]) for group in groups])
-    constant = [i for i, (*both, _) in enumerate(columns) if same_constant(*both)]
+    distances = np.array([_distance([coded[i] for i in group]) for group in groups])
+    constant = [i for i, (_, *both) in enumerate(columns) if same_constant(*both)]
     distances[np.isin(groups, constant).any(axis=1)] = np.nan
     index = pd.MultiIndex.from_arrays(
         [[names[i] for i in group] for group in groups.T], names=_NAMES[:k]
@@ -367,21 +346,10 @@ def marginal_fidelity(
     return result
 
 
-def in_cells(
-    real: pd.DataFrame, synthetic: pd.DataFrame
-) -> Iterator[tuple[pd.Series, pd.Series, Cells]]:
-    """Yield each column of both tables, parts of times too, and cells by the first."""
-    for kind, own, other in paired(real, synthetic):
-        n_cells = MOST_LABELS if kind == "category" else _N_BINS
-        yield own, other, Cells.of(own, kind, n_cells)
-
-
-def distance(columns: Sequence[Pair]) -> float:
+def _distance(columns: list[tuple[Codes, Codes, int]]) -> float:
     """Compute the total variation distance of a k-way marginal."""
     # Three columns have 22 ** 3 cells at most, so that int16 holds their numbers.
     own, other, n_cells = columns[0]
-    if not len(own) or not len(other):
-        return 1.0 if len(own) or len(other) else np.nan
     for more_own, more_other, n_more in columns[1:]:
         own, other = own * n_more + more_own, other * n_more + more_other
         n_cells *= n_more

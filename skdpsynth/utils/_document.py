@@ -9,14 +9,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PRIVATE_FOOTER = (
     "Contains private statistics: computed from real rows, covered by no epsilon"
@@ -84,7 +83,8 @@ def picture(ax: Axes, says: str) -> Picture:
     """Turn the figure of axes into a picture of a document, and close it."""
     import matplotlib.pyplot as plt
 
-    buffer, figure = io.BytesIO(), cast("Figure", ax.figure)
+    buffer = io.BytesIO()
+    figure: Any = ax.figure
     figure.savefig(buffer, format="png", dpi=150)
     plt.close(figure)
     return Picture(buffer.getvalue(), says)
