@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -287,7 +288,8 @@ def _features(family: Family, wide: pd.DataFrame) -> pd.DataFrame:
     parts = {"mean": groups.mean()}
     if family.link.order_by is not None:
         parts["first"], parts["last"] = groups.nth(0), groups.nth(-1)
-        changed = wide != groups.shift().fillna(wide)
+        known = wide.fillna(np.inf)  # what is missing is a value too
+        changed = known != known.groupby(level=0).shift().fillna(known)
         parts["changes"] = changed.groupby(level=0).sum()
     own = [part.add_suffix(f" {words}") for words, part in parts.items()]
     features = pd.concat(own, axis=1).reindex(range(len(family.parents)))
@@ -302,7 +304,6 @@ def _views(family: Family, like: Family) -> dict[str, pd.DataFrame]:
     parents, rows = parents.add_prefix("parent: "), children.add_prefix("row: ")
     views = {
         "wide": wide,
-        "rows": rows,
         "numbers": parents.assign(number=family.counts.astype(str)),
         "with parents": _beside(parents.iloc[place], rows).set_axis(unit[place]),
         "sequences": _beside(features, parents).set_axis(unit),
@@ -328,7 +329,6 @@ def _scores(real: Family, other: Family, outcome: pd.Series | None) -> Figures:
         "children x parent": _between(numbers, "parent", "number").mean(),
         "parent x child": _between(rows, "parent", "row").mean(),
         "own x own": _between(rows, "row", "row").mean(),
-        "own": _distances(views["rows"], 1).mean(),
         "icc": icc[0].sub(icc[1]).abs().mean(),
     }
     for lag in ("lag 1", "lag 2") if "changes" in views else ():
@@ -439,35 +439,33 @@ class LinkedFidelity(Document):
         check_range("link", link, link in self.families, f"one of {[*self.families]}")
         pair = self.families[link]
         names = [*pair[0].children][: MOST_SHOWN // 2]
-        heights = [4, *[1] * len(names)]
-        size = 12, 4.5 + len(names)
+        size, heights = (12, 4.5 + len(names)), [4, max(len(names), 1)]
         figure = plt.figure(figsize=size, layout="constrained")
-        grid = figure.add_gridspec(len(heights), 2 * _N_DRAWN, height_ratios=heights)
-        ax = figure.add_subplot(grid[0, :2], xlabel="rows of a parent")
+        above, below = (
+            figure.add_gridspec(2, 1, height_ratios=heights)[i].subgridspec(*shape)
+            for i, shape in enumerate([(1, 3), (heights[1], 2 * _N_DRAWN)])
+        )
+        ax = figure.add_subplot(above[0], xlabel="rows of a parent", ylabel="share")
         shares = [pd.Series(f.counts).value_counts(normalize=True) for f in pair]
         ax.bar(shares[0].index, shares[0], color="0.75", label=_SIDES[0])
         ax.plot(shares[1].sort_index(), "ko-", markersize=4, label=_SIDES[1])
-        ax.set_ylabel("share of parents")
         ax.legend(frameon=False)
-        axes: dict[str, Axes] = {}
+        axes: dict[Hashable, Axes] = {}
         for i, family in enumerate(pair):
-            ax = figure.add_subplot(grid[0, 2 * i + 2 : 2 * i + 4], title=_SIDES[i])
-            _draw_dependence(ax, family, pair[0])
-            several = np.flatnonzero(
-                family.counts >= min(_N_DRAWN, family.counts.max())
-            )
-            chosen = np.linspace(0, len(several) - 1, _N_DRAWN).astype(int)
-            for j, parent in enumerate(several[chosen], _N_DRAWN * i):
-                rows = family.children[family.place == parent]
-                for row, name in enumerate(names, 1):
-                    ax = figure.add_subplot(grid[row, j], sharey=axes.get(name))
-                    kind = kind_of(pair[0].children[name])
-                    values = (
-                        rows[name].astype(str) if kind == "category" else rows[name]
-                    )
-                    ax.plot(range(1, len(rows) + 1), values, "ko-", markersize=3)
-                    ax.tick_params(labelsize="x-small", labelleft=j == 0)
-                    axes.setdefault(name, ax).set_ylabel(drawable(name, 14), **_SMALL)
+            _draw_dependence(figure.add_subplot(above[i + 1]), family, pair[0])
+            ax.figure.axes[-1].set_title(f"{_SIDES[i]} (Cramer's V)", **_SMALL)
+            order = np.argsort(family.counts, kind="stable")
+            # Of many rows, but not the most.
+            chosen = order[len(order) * np.arange(5, 5 + _N_DRAWN) // 8]
+            for (j, parent), (k, name) in product(enumerate(chosen), enumerate(names)):
+                ax = figure.add_subplot(below[k, 3 * i + j], sharey=axes.get(name))
+                values = family.children.loc[family.place == parent, name]
+                if kind_of(pair[0].children[name]) == "category":
+                    values = values.astype(str)
+                ax.plot(range(1, len(values) + 1), values, "ko-", markersize=3)
+                ax.tick_params(labelsize="x-small", labelleft=i + j == 0)
+                ax.set_title(f"{_SIDES[i]} {j + 1}" if k == 0 else "", **_SMALL)
+                axes.setdefault(name, ax).set_ylabel(drawable(name, 14), **_SMALL)
         figure.supxlabel(PRIVATE_FOOTER, color="0.35", **_SMALL)
         return np.array(figure.axes)
 
@@ -490,8 +488,8 @@ class LinkedFidelity(Document):
 
 def _draw_dependence(ax: Axes, family: Family, like: Family) -> None:
     """Draw Cramer's V of each column and each one of the row before, or of its row."""
-    now, before = family.rows(int(family.link.order_by is not None))
-    names = [*family.children][:MOST_SHOWN]
+    lag = int(family.link.order_by is not None)
+    (now, before), names = family.rows(lag), [*family.children][:MOST_SHOWN]
     squares, codes = np.zeros((len(names), len(names))), []
     for name in names:
         column = like.children[name]
@@ -503,7 +501,5 @@ def _draw_dependence(ax: Axes, family: Family, like: Family) -> None:
     labels = [drawable(name, 16) for name in names]
     ax.set_xticks(range(len(names)), labels, rotation=90, **_SMALL)
     ax.set_yticks(range(len(names)), labels, **_SMALL)
-    ordered = family.link.order_by is not None
-    ax.set_ylabel("column of the row before" if ordered else "column", **_SMALL)
-    image = ax.imshow(squares, cmap="Greys", vmin=0.0, vmax=1.0)
-    ax.figure.colorbar(image, ax=ax, fraction=0.04).set_label("Cramer's V", **_SMALL)
+    ax.set_ylabel("in the row before" if lag else "in the same row", **_SMALL)
+    ax.imshow(squares, cmap="Greys", vmin=0.0, vmax=1.0)

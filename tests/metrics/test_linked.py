@@ -72,7 +72,7 @@ def test_a_chain_beside_independent_rows(global_random_seed):
         assert far[name]["floor"] < NEAR
     # Of four pairs one depends; two have ten cells, which are as far as nine at most.
     assert abs(4 * found.loc["lag 1", "value"] - 0.3) < 3 * NEAR
-    assert found.loc[["own", "own x own"], "value"].max() < 1.1 * NEAR
+    assert found.loc["own x own", "value"] < 1.1 * NEAR
 
 
 @pytest.mark.statistical
@@ -106,6 +106,7 @@ def test_a_copy_has_the_floor_and_no_less(order_by):
     """Whatever its keys and the order of its files."""
     rng = np.random.default_rng(0)
     real = {name: table[table["who"] < 300] for name, table in tables(rng).items()}
+    real["rows"] = real["rows"][rng.random(1_500) < 0.8]
     copy = {name: t.assign(who=7 * t["who"] % 1009) for name, t in real.items()}
     copy = {name: t.sample(frac=1, random_state=1) for name, t in copy.items()}
     schema = linked(DAYS, order_by=order_by, high=True, target="high")
@@ -138,21 +139,22 @@ def test_what_is_broken_is_counted():
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("few_trees")
 def test_folds_keep_units_together(global_random_seed):
-    """200 units with five equal rows: trees know rows again, but no new unit.
+    """Units of five equal rows: trees know rows again, but no new unit.
 
-    A deviation of 401 / (12 * 200 ** 2) of areas, of units, is .029 ** 2 at most, and
-    five of them are .145: a false alarm in 1.7e6. The halves have 70 units or more,
+    The areas of 150 units, which halves have at least, deviate by sqrt(301 / (12 * 150
+    ** 2)) = .034 at most, and five of that are .17: a false alarm in 1.7e6.
     """
     rng = np.random.default_rng(global_random_seed)
     both = []
     for _ in range(2):
-        rows = pd.DataFrame(rng.normal(size=(800, 3))).add_prefix("x")
-        rows = rows.loc[np.repeat(range(800), 5)].rename_axis("who").reset_index()
-        both.append({"roots": pd.DataFrame({"who": range(800)}), "rows": rows})
+        rows = pd.DataFrame(rng.normal(size=(400, 3))).add_prefix("x")
+        rows = rows.loc[np.repeat(range(400), 5)].rename_axis("who").reset_index()
+        both.append({"roots": pd.DataFrame({"who": range(400)}), "rows": rows})
     found = linked_fidelity(*both, linked(DAYS, order_by=None)).scores
     areas = found.set_index("score").loc[["c2st rows", "c2st sequences"]]
-    assert (areas[["value", "floor"]] - 0.5).abs().max(axis=None) < 0.11
+    assert (areas[["value", "floor"]] - 0.5).abs().max(axis=None) < 0.17
 
 
 def test_features_by_hand():
@@ -221,10 +223,9 @@ def test_a_page_and_pictures_of_three_levels(tmp_path):
     page = result.to_html(tmp_path / "page.html")
     assert page.count("<img") == 2
     axes = result.plot("drugs")
-    assert [ax.get_title() for ax in axes[1:3]] == ["real", "synthetic"]
-    assert "real 1" in [ax.get_title() for ax in axes]
+    assert {"real", "synthetic"} < {ax.get_title() for ax in axes}
     plt.close(axes[0].figure)
-    with pytest.raises(ValueError, match="'link' parameter must be one of"):
+    with pytest.raises(ValueError, match="link must be one of"):
         result.plot("persons")
     with pytest.raises(InvalidTableError, match=r"'synthetic', but it lacks \['drugs'"):
         linked_fidelity(real, {n: real[n] for n in ("persons", "visits")}, LEVELS)
