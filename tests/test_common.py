@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("short_fits")
 
 def test_every_public_synthesizer_is_tested():
     public = {name for name in skdpsynth.__all__ if name.endswith("Synthesizer")}
-    assert set(PLAIN) == public
+    assert set(PLAIN) == public - {"LinkedSynthesizer"}  # of several tables
 
 
 # What they ask for is in `base.py`: these stand for those that train nothing, train

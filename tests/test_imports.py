@@ -41,6 +41,7 @@ ALLOWED = {
     "persistence": _FITTED | {"model", "saved"},
     "base": _FITTED | {"card", "persistence", "sampling"},
     "synthesizers": _ESTIMATORS,
+    "linked": _ESTIMATORS | {"saved", "synthesizers"},
     "extension": _ESTIMATORS | {"synthesizers"},
     "evaluation": _ESTIMATORS | {"metrics", "synthesizers"},
     "audit": _ESTIMATORS | {"metrics", "synthesizers"},
@@ -48,7 +49,7 @@ ALLOWED = {
     "__main__": _PRIVATE_SIDE | {"", "base", "evaluation", "persistence", "table"},
     # The package itself: only the names it offers, lazily.
     "": _PRIVATE_SIDE - {"exceptions"}
-    | {"measure", "persistence", "saved", "synthesizers"},
+    | {"linked", "measure", "persistence", "saved", "synthesizers"},
 }
 
 # Which third party may be imported where. Anything else may be imported anywhere.
@@ -67,6 +68,8 @@ PUBLIC_SAMPLING = {
     "privacy/_random.py",
     "privacy/_mechanisms.py",
     "base.py",
+    "linked/_root.py",
+    "linked/_synthesizer.py",
     "sampling/_sampler.py",
     "model/_factors.py",
     "model/_fit.py",

@@ -1,12 +1,9 @@
 """Tables that hang on one another, with one guarantee per row of the root.
 
-`LinkedSchema` says what is public. `_tree` turns tables into rows in order, with
-weights; `_release` measures them; a `LinkModel` draws children, fitted to what was
-released.
+`LinkedSchema` says what is public. `_tree` turns tables into rows in order, `_release`
+measures them by weights, and a `LinkModel` draws children, fitted to what was released.
 """
 
-from skdpsynth.linked._chain import LinkModel as LinkModel, Pair as Pair
-from skdpsynth.linked._columns import Column as Column
 from skdpsynth.linked._schema import Link, LinkedSchema
 from skdpsynth.linked._synthesizer import LinkedSynthesizer
 

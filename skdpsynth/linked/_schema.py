@@ -7,7 +7,6 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import (
@@ -21,7 +20,7 @@ from skdpsynth.schema import (
     encode_value,
     place,
 )
-from skdpsynth.utils import parse_json, read_text
+from skdpsynth.utils import parse_json, read_text, require
 
 # Columns whose names begin so are hidden in a parent: what is known of its children.
 HIDDEN = "linked:"
@@ -84,30 +83,31 @@ class Link:
     summaries: Sequence[Hashable] = ()
 
     def __post_init__(self) -> None:
-        for name in ("child", "parent"):
-            if not isinstance(getattr(self, name), str):
-                raise _wrong(
-                    f"The '{name}' of a Link must be the name of a table", self
+        most = type(self.max_rows) is int and 1 <= self.max_rows <= _MOST_ROWS
+        checks = {
+            "child": (isinstance(self.child, str), "the name of a table"),
+            "parent": (isinstance(self.parent, str), "the name of a table"),
+            "key": (self.key is not None, "a column of the child"),
+            "max_rows": (most, f"an int from 1 to {_MOST_ROWS:,}"),
+            "descending": (type(self.descending) is bool, "True or False"),
+            "summaries": (not isinstance(self.summaries, str), "a list of columns"),
+        }
+        for name, (fits, expected) in checks.items():
+            if not fits:
+                raise InvalidSchemaError(
+                    f"The {name!r} of a Link must be {expected}. Got"
+                    f" {getattr(self, name)!r}; correct it."
                 )
-        if self.key is None:
-            raise _wrong("The 'key' of a Link must be a column of the child", self)
-        if type(self.max_rows) is not int or not 1 <= self.max_rows <= _MOST_ROWS:
-            words = f"The 'max_rows' of a Link must be an int from 1 to {_MOST_ROWS:,}"
-            raise _wrong(words, self)
-        if type(self.descending) is not bool:
-            raise _wrong("The 'descending' of a Link must be True or False", self)
-        if isinstance(self.summaries, str):
-            raise _wrong("The 'summaries' of a Link must be a list of columns", self)
+        theirs = self.key if self.parent_key is None else self.parent_key
+        object.__setattr__(self, "parent_key", theirs)
         object.__setattr__(self, "summaries", tuple(self.summaries))
-        if self.parent_key is None:
-            object.__setattr__(self, "parent_key", self.key)
 
     @property
-    def count(self) -> str:
+    def _count(self) -> str:
         """The hidden column of the parent with the number of its children."""
         return f"{HIDDEN}{self.child}"
 
-    def summary(self, name: Hashable) -> str:
+    def _summary(self, name: Hashable) -> str:
         """Return the hidden column of the parent that sums up one of the child."""
         return f"{HIDDEN}{self.child}:{name}"
 
@@ -164,11 +164,8 @@ class LinkedSchema:
     def __post_init__(self) -> None:
         tables = self.tables if isinstance(self.tables, Mapping) else {}
         schemas = (isinstance(own, TableSchema) for own in tables.values())
-        if (
-            not tables
-            or not all(schemas)
-            or not all(isinstance(n, str) for n in tables)
-        ):
+        named = all(isinstance(name, str) for name in tables)
+        if not (tables and named and all(schemas)):
             raise InvalidSchemaError(
                 "The 'tables' of LinkedSchema must be a mapping from name to"
                 " TableSchema. Got something else; describe each table by one."
@@ -184,9 +181,8 @@ class LinkedSchema:
         for name, schema in self.tables.items():
             if schema.privacy_unit is not None:
                 raise InvalidSchemaError(
-                    f"Table {name!r} names the privacy_unit {schema.privacy_unit!r}, but"
-                    f" the unit is one row of {self.root!r} with all that hang on it."
-                    " Leave it out; the key of the Link says what hangs on what."
+                    f"Table {name!r} names the privacy_unit {schema.privacy_unit!r}."
+                    f" Expected none, as the unit is one {self._unit}; leave it out."
                 )
             hidden = [n for n in schema.kinds if str(n).startswith(HIDDEN)]
             if hidden:
@@ -202,21 +198,26 @@ class LinkedSchema:
         """The table that hangs on no other."""
         return self.links[0].parent
 
-    def links_of(self, parent: str) -> list[Link]:
+    @property
+    def _unit(self) -> str:
+        """The unit of privacy, in words."""
+        return f"row of {self.root} with all rows that hang on it"
+
+    def _links_of(self, parent: str) -> list[Link]:
         """Return the links of the tables that hang on one, in order."""
         return [link for link in self.links if link.parent == parent]
 
-    def schema_of(self, name: str) -> TableSchema:
+    def _schema_of(self, name: str) -> TableSchema:
         """Return what is public of a table, with its keys as identifiers.
 
         Those of a child are written as those of its parent. A child has no target.
         """
         schema = self.tables[name]
         columns = dict(schema.columns)
-        for link in self.links_of(name):
+        for link in self._links_of(name):
             columns.setdefault(link.parent_key, Identifier())
         for link in (own for own in self.links if own.child == name):
-            written = self.schema_of(link.parent).columns[link.parent_key]
+            written = self._schema_of(link.parent).columns[link.parent_key]
             columns[link.key] = written
             schema = replace(schema, target=None, class_counts=None)
         return replace(schema, columns=columns)
@@ -239,7 +240,16 @@ class LinkedSchema:
         InvalidSchemaError
             If JSON cannot hold the name of a column.
         """
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+        names = [item.name for item in fields(Link)]
+        data = {
+            "linked_version": _VERSION,
+            "tables": {name: own.to_dict() for name, own in self.tables.items()},
+            "links": [
+                {name: encode_value(getattr(own, name)) for name in names}
+                for own in self.links
+            ],
+        }
+        text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
         if path is not None:
             Path(path).write_text(text, encoding="utf-8", newline="\n")
         return text
@@ -266,56 +276,14 @@ class LinkedSchema:
         given = os.fspath(path_or_text)
         is_text = isinstance(path_or_text, str) and given.lstrip().startswith("{")
         with place("The schema" if is_text else f"The file {given!r}"):
-            return cls.from_dict(parse_json(given if is_text else read_text(given)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-safe form.
-
-        Returns
-        -------
-        dict
-            Of ``tables`` and ``links``.
-        """
-        names = [item.name for item in fields(Link)]
-        links = [{n: getattr(own, n) for n in names} for own in self.links]
-        for own in links:
-            own["summaries"] = [*own["summaries"]]
-        return {
-            "linked_version": _VERSION,
-            "tables": {name: own.to_dict() for name, own in self.tables.items()},
-            "links": [{n: encode_value(v) for n, v in own.items()} for own in links],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LinkedSchema:
-        """Rebuild the schema that `to_dict` wrote.
-
-        Parameters
-        ----------
-        data : mapping
-            What `to_dict` returned, possibly after a trip through JSON.
-
-        Returns
-        -------
-        LinkedSchema
-            Equal to the original.
-
-        Raises
-        ------
-        InvalidSchemaError
-            If `data` has another form.
-        """
-        with place("The linked schema"):
-            if data["linked_version"] != _VERSION:
-                raise ValueError("another version")
+            data = parse_json(given if is_text else read_text(given))
+            require(data["linked_version"] == _VERSION, "another version")
             tables = data["tables"].items()
             links = [
-                {n: decode_value(v) for n, v in own.items()} for own in data["links"]
+                Link(**{name: decode_value(value) for name, value in own.items()})
+                for own in data["links"]
             ]
-            return cls(
-                {name: TableSchema.from_dict(own) for name, own in tables},
-                [Link(**own) for own in links],
-            )
+            return cls({n: TableSchema.from_dict(own) for n, own in tables}, links)
 
     def _in_order(self, links: list[Link]) -> tuple[Link, ...]:
         """Return the links with parents before children; refuse what is no tree."""
@@ -361,7 +329,7 @@ class LinkedSchema:
                     f"The key {name!r} of the {link} is never modelled. Expected no"
                     " description of it, or Identifier(); drop the other one."
                 )
-        of_parent = {own.parent_key for own in self.links_of(link.parent)}
+        of_parent = {own.parent_key for own in self._links_of(link.parent)}
         above = {own.key for own in self.links if own.child == link.parent}
         if len(of_parent | above) != len(above) + 1:
             raise InvalidSchemaError(
@@ -395,7 +363,3 @@ class LinkedSchema:
                     f"The summaries of the {link} must be Continuous, Categorical or"
                     f" Boolean columns. Got {name!r}, {kind!r}; leave it out."
                 )
-
-
-def _wrong(rule: str, link: Link) -> InvalidSchemaError:
-    return InvalidSchemaError(f"{rule}. Got {link!r}; correct it.")

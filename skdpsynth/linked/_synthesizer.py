@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,33 +13,13 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.linked._chain import LinkModel
-from skdpsynth.linked._columns import Column
-from skdpsynth.linked._release import measure_link
-from skdpsynth.linked._schema import HIDDEN, Link, LinkedSchema
-from skdpsynth.linked._tree import (
-    Tree,
-    cells_of,
-    pairs_of,
-    values_of,
-    weights_of,
-)
-from skdpsynth.measure import Allocation, TableModel
-from skdpsynth.model import series_of
-from skdpsynth.privacy import GRID, PrivacyAccountant, PrivacyBudget, PrivacyReport
-from skdpsynth.sampling import frame_of, unread_values
-from skdpsynth.schema import TableSchema
+from skdpsynth.linked._root import Root, planned_model, share_of_pairs
+from skdpsynth.linked._schema import LinkedSchema
+from skdpsynth.linked._tree import Tree
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
+from skdpsynth.saved import opened
+from skdpsynth.schema import Column, Continuous
 from skdpsynth.synthesizers import MarginalSynthesizer
-from skdpsynth.table import (
-    CategoryDomain,
-    Metadata,
-    NumericDomain,
-    TableLayout,
-    TableRows,
-    largest_remainder,
-)
-from skdpsynth.utils import EXCESS
-from skdpsynth.utils.arrays import Floats, Ints
 from skdpsynth.utils.containers import converter
 from skdpsynth.utils.sklearn_compat import InstanceOf, fit_context, public_seed
 
@@ -47,48 +27,6 @@ _LEFT_OUT = (
     "Rows whose key names no row of the parent, rows beyond max_rows and rows without a"
     " value of order_by were left out; whether there were any is not told."
 )
-
-# Of the squared mu: what the root has; the links share the rest equally. With .2 and .3
-# the scores of visits and households were the same within noise.
-ROOT_SHARE = 0.3
-N_SYNTHETIC = 30_000  # parents that chains are fitted with
-
-
-class _Root(MarginalSynthesizer):
-    """The root table, whose fit goes on with the tables that hang on it."""
-
-    _share = ROOT_SHARE
-    whose = ""  # the unit of privacy, for a shared budget
-    go_on: Any = None  # learns the other tables, from synthetic rows of this one
-
-    def _accountant(
-        self,
-        layout: TableLayout,
-        schema: TableSchema,
-        epsilon: float,
-        budget: PrivacyBudget | None = None,
-    ) -> PrivacyAccountant:
-        accountant = super()._accountant(layout, schema, epsilon)
-        if budget is not None:
-            given: dict[str, Any] = {"label": f"fit, per {self.whose}"}
-            budget.charge(epsilon, self.delta, unit=self.whose, **given)
-        return accountant
-
-    def _fit(
-        self,
-        rows: TableRows,
-        metadata: Metadata,
-        plans: list[Allocation],
-        accountant: PrivacyAccountant,
-        seed: int,
-    ) -> TableModel:
-        model = super()._fit(rows, metadata, plans, accountant, seed)
-        rng, classes = np.random.default_rng([seed, 2]), model.metadata.classes
-        counts = largest_remainder(classes.prior, N_SYNTHETIC)
-        size = N_SYNTHETIC, N_SYNTHETIC
-        drawn = next(self._frames(*size, counts, model, rng, unit=False))
-        self.go_on(drawn, model.metadata, accountant, rng)
-        return model
 
 
 class LinkedSynthesizer(BaseEstimator):
@@ -220,67 +158,16 @@ class LinkedSynthesizer(BaseEstimator):
         """
         del y
         tree, name = Tree(tables, self.schema), self.schema.root
-        extra, stated = tree.hidden[name], self.schema.schema_of(name)
-        columns = {**stated.columns, **{own.name: own.spec for own in extra}}
-        root = _Root(
-            self.epsilon,
-            self.delta,
-            schema=replace(stated, columns=columns),
-            budget=self.budget,
-            random_state=public_seed(self.random_state),
-        )
-        root.whose, root.go_on = _unit(self.schema), partial(self._learn, tree)
-        tree.frames[name] = tree.frames[name].assign(
-            **{own.name: own.column for own in extra}
-        )
+        more = {own.name: own.column for own in tree.hidden[name]}
+        tree.frames[name] = tree.frames[name].assign(**more)
+        root = self._new_root({own.name: own.spec for own in tree.hidden[name]})
+        root.tree = tree
         self.__dict__.pop("_root", None)
         try:
             root.fit(tree.frames[name])
         finally:
-            root.go_on = None
-        self._root, self._container = root, tree.layouts[name].container
-        self._make_ready()
-        return self
-
-    def _learn(
-        self,
-        tree: Tree,
-        drawn: pd.DataFrame,
-        metadata: Metadata,
-        accountant: PrivacyAccountant,
-        rng: np.random.Generator,
-    ) -> None:
-        """Measure all tables that hang on the root, and fit their chains."""
-        schema, root = self.schema, self.schema.root
-        accountant.use_all()
-        mu = accountant.remaining_mu() * math.sqrt((1.0 - EXCESS) / len(schema.links))
-        # Of each table private rows and synthetic ones: their values and weights.
-        known = pairs_of(metadata)
-        rows = {root: values_of(tree.frames[root], known)}
-        weights = {root: np.full(len(rows[root]), GRID)}
-        synthetic = {root: (values_of(drawn, known), np.ones(len(drawn)))}
-        columns = {root: [Column(str(own.name), kind) for own, kind in known]}
-        self._models, self._measured = {}, {}
-        self._metadata = tree.metadata
-        for link in schema.links:
-            table, above, parent = link.child, link.parent, tree.parents[link.child]
-            model = new_model(link, tree, columns[above])
-            values = values_of(
-                tree.frames[table], pairs_of(tree.metadata[table], link.order_by)
-            )
-            extra = [own.numbers for own in tree.hidden[table]]
-            rows[table] = np.column_stack((values, *extra))
-            private = rows[table], parent, rows[above], weights[above]
-            parents, shares = synthetic[above]
-            n = numbers_of(link, model, parents)
-            given = parents, n, shares
-            released = measure_link(model, table, private, given, accountant, mu)
-            self._measured[table], tables, noise = released
-            model.fit(tables, noise, *given, rng)
-            weights[table], _ = weights_of(weights[above], parent)
-            place, found = model.draw(parents, n, rng)
-            synthetic[table] = found, (shares / np.maximum(n, 1))[place]
-            columns[table], self._models[table] = model.own, model
+            root.tree = None
+        return self._keep(root)
 
     def sample(
         self,
@@ -309,35 +196,45 @@ class LinkedSynthesizer(BaseEstimator):
             If `n_roots` is out of range.
         """
         check_is_fitted(self)
-        rng, root = self._stream, self.schema.root
+        rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
-        seed = int(rng.integers(2**31 - 1))
-        frame = self._root.sample(n_roots, random_state=seed, output="pandas")
-        values = {root: values_of(frame, pairs_of(self._root._model.metadata))}
-        shown = [name for name in frame if not str(name).startswith(HIDDEN)]
-        drawn = {root: converter(self._container)(frame[shown])}
-        for link in self.schema.links:
-            model, metadata = self._models[link.child], self._metadata[link.child]
-            n = numbers_of(link, model, values[link.parent])
-            parent, found = model.draw(values[link.parent], n, rng)
-            values[link.child] = found
-            known = pairs_of(metadata, link.order_by)
-            series = series_of(cells_of(found, known, metadata), metadata)
-            listed = metadata.layout.columns
-            parts = [[series.get(column.name) for column in listed]]
-            child = frame_of(parts, metadata, len(found), 0)
-            place = [column.name for column in listed].index(link.key)
-            keys = unread_values(listed[place], metadata, 0, len(n))
-            child.isetitem(place, keys.take(parent).set_axis(child.index))
-            drawn[link.child] = converter(metadata.layout.container)(child)
-        return drawn
+        return {
+            name: converter(layout.container)(frame)
+            for name, frame, layout in self._root.draw(n_roots, rng)
+        }
 
-    @property
-    def measurements_(self) -> dict[str, Any]:
-        """All noisy tables that were released, by table."""
-        check_is_fitted(self)
-        return {self.schema.root: self._root.measurements_, **self._measured}
+    def plan(self, n_roots: int) -> pd.DataFrame:
+        """Return what the budget allows, before any data is touched.
+
+        Parameters
+        ----------
+        n_roots : int
+            A guess of the number of rows of the root.
+
+        Returns
+        -------
+        DataFrame
+            By table: ``tables``, of two columns, which are measured, and
+            ``table_noise_std``, the noise of a count, in rows of the root: of a table
+            that hangs on another all rows of a unit weigh 1 together. The noise does
+            not depend on how many they are.
+        """
+        schema, hidden, listed = self.schema, dict[str, Any](), {}
+        for link in schema._links_of(schema.root):
+            hidden[link._count] = Continuous(0, link.max_rows, integer=True)
+            kinds = schema.tables[link.child].columns
+            hidden |= {link._summary(name): kinds[name] for name in link.summaries}
+        root = self._new_root(hidden)
+        planned = root.plan(n_roots)[["tables", "table_noise_std"]]
+        listed[schema.root] = planned.max().tolist()
+        accountant = PrivacyAccountant(self.epsilon, self.delta)
+        for link in schema.links:
+            model = planned_model(schema, link)
+            mu = accountant.mu_cap * math.sqrt(share_of_pairs(len(schema.links)))
+            listed[link.child] = [len(model.pairs), model.norm / mu]
+        columns = planned.columns
+        return pd.DataFrame.from_dict(listed, orient="index", columns=columns)
 
     def privacy_report(self) -> PrivacyReport:
         """List every mechanism that touched the data, and the total.
@@ -348,8 +245,8 @@ class LinkedSynthesizer(BaseEstimator):
             Prints as a table.
         """
         check_is_fitted(self)
-        report, whose = self._root.privacy_report(), _unit(self.schema)
-        names = ", ".join(map(repr, self._models))
+        report, whose = self._root.privacy_report(), self.schema._unit
+        names = ", ".join(map(repr, self._root.models))
         return replace(
             report,
             notes=(*report.notes, _LEFT_OUT),
@@ -358,58 +255,84 @@ class LinkedSynthesizer(BaseEstimator):
             unit=f"one {whose}",
         )
 
-    def get_epsilon(self, delta: float) -> float:
-        """Return the epsilon that the fit guarantees at another delta.
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the fitted synthesizer to one file: models and public metadata.
 
         Parameters
         ----------
-        delta : float
-            In (0, 1).
+        path : path-like
+            Where to write.
+        overwrite : bool, default=False
+            Whether to replace a file that is there.
+
+        Raises
+        ------
+        FileExistsError
+            If there is such a file: what is in it may have cost a budget.
+        PersistenceError
+            If no file can hold the type of a column name.
+
+        Notes
+        -----
+        Not in the file: the `budget`, a `random_state` that is no int, `measurements_`
+        of the children, and the state of the sampling stream.
+        """
+        check_is_fitted(self)
+        self._root.save(path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a synthesizer that `save` wrote; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
 
         Returns
         -------
-        float
-            Epsilon; infinite for a fit without noise.
-        """
-        return self.privacy_report().get_epsilon(delta)
+        LinkedSynthesizer
+            The fitted synthesizer, with a fresh sampling stream.
 
-    def _make_ready(self) -> None:
-        """Open the stream of samples, and set what users read off a fitted object."""
-        self._stream = np.random.default_rng(public_seed(self.random_state))
-        report = self.privacy_report()
-        self.epsilon_, self.delta_ = report.epsilon, report.delta
+        Raises
+        ------
+        PersistenceError
+            If the file is not one of this class, or damaged.
+        """
+        with opened(path) as (document, arrays, _):
+            return cls._restored(document, arrays)
+
+    @classmethod
+    def _restored(cls, document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        root = Root._restored(document, arrays)
+        given = root.epsilon, root.delta
+        self = cls(*given, schema=root.linked, random_state=root.random_state)
+        self._keep(root)
+        self.sample(1, random_state=0)  # what cannot be drawn is refused here
+        return self
+
+    def _new_root(self, hidden: Mapping[Hashable, Column]) -> Root:
+        """Return what learns all tables, not fitted; the root has hidden columns."""
+        stated = self.schema._schema_of(self.schema.root)
+        root = Root(
+            self.epsilon,
+            self.delta,
+            schema=replace(stated, columns={**stated.columns, **hidden}),
+            budget=self.budget,
+            random_state=self.random_state,
+        )
+        root.linked = self.schema
+        return root
+
+    def _keep(self, root: Root) -> Self:
+        """Keep what was fitted, and set what users read off it."""
+        self._root = root
+        self._stream = np.random.default_rng([public_seed(self.random_state), 1])
+        self.epsilon_, self.delta_ = root.epsilon_, root.delta_
+        self.measurements_ = dict(root.measured)
+        if hasattr(root, "measurements_"):
+            self.measurements_[self.schema.root] = root.measurements_
+        return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_root")
-
-
-def _unit(schema: LinkedSchema) -> str:
-    return f"row of {schema.root} with all rows that hang on it"
-
-
-def new_model(link: Link, tree: Tree, parent: Sequence[Column]) -> LinkModel:
-    """Return the model of a child table, not fitted."""
-    known = pairs_of(tree.metadata[link.child], link.order_by)
-    own = [(str(column.name), domain) for column, domain in known]
-    gap = None
-    if link.order_by is not None:
-        name, domain = own[0]
-        if isinstance(domain, CategoryDomain):  # in order: its codes are numbers
-            most = len(domain.categories) - 1.0
-            own[0] = name, domain = name, NumericDomain(0.0, most, False, True, False)
-        width = domain.high - domain.low
-        gap = Column("gap", NumericDomain(0.0, width, True, domain.integer, False))
-    own += [(column.name, column.domain) for column in tree.hidden[link.child]]
-    return LinkModel(
-        [Column(*column) for column in own],
-        [Column(column.name, column.domain) for column in parent],
-        gap,
-        most=link.max_rows,
-        descending=link.descending,
-    )
-
-
-def numbers_of(link: Link, model: LinkModel, parents: Floats) -> Ints:
-    """Return the numbers of children of parents, from their values."""
-    place = [column.name for column in model.parent].index(link.count)
-    return parents[:, place].astype(np.int64)

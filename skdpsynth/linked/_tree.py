@@ -89,13 +89,14 @@ class Tree(HoldsPrivateRows):
         self.metadata: dict[str, Metadata] = {}
         self.parents: dict[str, Ints] = {}
         self._open(tables)
+        self.container = self.layouts[schema.root].container
         secret = secret_generator().bytes(_SECRET_BYTES)
         self._unite(secret)
         for link in schema.links:
             self._hang(link, secret)
         self.hidden: dict[str, list[Hidden]] = {}
         for name in schema.tables:
-            hidden = map(self._hidden_by, schema.links_of(name))
+            hidden = map(self._hidden_by, schema._links_of(name))
             self.hidden[name] = [*chain.from_iterable(hidden)]
 
     def _open(self, tables: object) -> None:
@@ -109,7 +110,7 @@ class Tree(HoldsPrivateRows):
             )
         assert isinstance(tables, Mapping)
         for name in self.schema.tables:
-            own, child = self.schema.schema_of(name), name != self.schema.root
+            own, child = self.schema._schema_of(name), name != self.schema.root
             least = 0 if child else 2
             rows, layout = open_table(tables[name], schema=own, least=least)
             frame = pd.concat([*rows.each()]) if isinstance(rows, Parts) else rows
@@ -119,10 +120,10 @@ class Tree(HoldsPrivateRows):
                 self.metadata[name] = _declared(name, layout, own, frame.iloc[:0])
         for link in self.schema.links:
             sides = ((link.child, link.key), (link.parent, link.parent_key))
-            own, theirs = (_kind_of_key(self.layouts[n], key) for n, key in sides)
-            if own != theirs:
+            ours, theirs = (_kind_of_key(self.layouts[n], key) for n, key in sides)
+            if ours != theirs:
                 raise InvalidTableError(
-                    f"Expected keys of one kind in the {link}. Got {own} in"
+                    f"Expected keys of one kind in the {link}. Got {ours} in"
                     f" {link.child!r} and {theirs} in {link.parent!r}, which are never"
                     " equal; cast one of them."
                 )
@@ -133,7 +134,7 @@ class Tree(HoldsPrivateRows):
         key, frame = self.schema.links[0].parent_key, self.frames[root]
         codes, _ = _matched(frame[key], frame[key], secret)
         codes = np.where(codes < 0, -1 - np.arange(len(codes)), codes)
-        hashes = row_hashes(frame, self.schema.schema_of(root), secret)
+        hashes = row_hashes(frame, self.schema._schema_of(root), secret)
         order = np.lexsort((hashes, codes))
         first = order[np.diff(codes[order], prepend=codes.min() - 1) != 0]
         self.frames[root] = frame.iloc[np.sort(first)].reset_index(drop=True)
@@ -142,8 +143,8 @@ class Tree(HoldsPrivateRows):
         """Leave the first rows of each parent, also of those with equal keys."""
         frame, above = self.frames[link.child], self.frames[link.parent]
         own, theirs = _matched(frame[link.key], above[link.parent_key], secret)
-        below = [deeper.parent_key for deeper in self.schema.links_of(link.child)]
-        schema = self.schema.schema_of(link.child)
+        below = [deeper.parent_key for deeper in self.schema._links_of(link.child)]
+        schema = self.schema._schema_of(link.child)
         hashes, after = row_hashes(frame, schema, secret, below), np.zeros(len(own))
         if link.order_by is not None:
             known = pairs_of(self.metadata[link.child], link.order_by)[:1]
@@ -166,13 +167,13 @@ class Tree(HoldsPrivateRows):
         parent, n_parents = self.parents[link.child], len(self.frames[link.parent])
         domain = NumericDomain(0.0, float(link.max_rows), False, True, False)
         counts = np.bincount(parent, minlength=n_parents)
-        yield Hidden(link.count, domain, counts.astype(np.float64))
+        yield Hidden(link._count, domain, counts.astype(np.float64))
         for name in link.summaries:
             known = pairs_of(self.metadata[link.child], name)[:1]
             (values,) = values_of(self.frames[link.child], known).T
             kind = known[0][1]
             of: Any = _mean if isinstance(kind, NumericDomain) else _mode
-            yield Hidden(link.summary(name), *of(values, kind, parent, n_parents))
+            yield Hidden(link._summary(name), *of(values, kind, parent, n_parents))
 
 
 def _mean(
@@ -221,7 +222,7 @@ def _declared(
             " table: bounds or categories, of floats decimals (or 'any') and of times"
             " and durations a unit. Add to its schema:\n" + "\n".join(code)
         )
-    stated = tuple(filter(None, domains))
+    stated = tuple(domain for domain in domains if domain is not None)
     return Metadata.of(layout, stated, Classes((), np.ones(1)), schema)
 
 

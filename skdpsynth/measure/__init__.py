@@ -50,4 +50,8 @@ from skdpsynth.measure._shares import (
     TINY as TINY,
 )
 from skdpsynth.measure._sites import combine_measurements as combine_measurements
-from skdpsynth.measure._table_model import TableModel as TableModel
+from skdpsynth.measure._table_model import (
+    TableModel as TableModel,
+    metadata_from_state as metadata_from_state,
+    metadata_to_state as metadata_to_state,
+)
