@@ -165,20 +165,6 @@ def linked_fidelity(
     the real ones, its floor the first half of the real units with the same: tables that
     copy the real ones get the floor, not less. Of each parent the first `max_rows` rows
     in order count.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdpsynth import Link, LinkedSchema, TableSchema
-    >>> from skdpsynth.metrics import linked_fidelity
-    >>> link = Link("people", parent="homes", key="home")
-    >>> schema = LinkedSchema({n: TableSchema({}) for n in ("homes", "people")}, [link])
-    >>> homes = pd.DataFrame({"home": range(100)})
-    >>> people = pd.DataFrame({"home": [*range(100)] * 2, "age": range(200)})
-    >>> real, synthetic = ({"homes": homes, "people": p} for p in (people, people[50:]))
-    >>> scores = linked_fidelity(real, synthetic, schema).scores
-    >>> scores.query("score == 'orphans'")["value"].item()
-    0.0
     """
     for words, tables in zip(_SIDES, (real, synthetic), strict=True):
         if missing := [name for name in schema.tables if name not in tables]:
@@ -210,10 +196,15 @@ def _linked(
     tables: dict[str, pd.DataFrame], schema: LinkedSchema
 ) -> tuple[dict[str, Family], Bools, dict[str, Figures]]:
     """Return the rows of every link, the units of one half, and what is broken."""
+    keys = [
+        *((link.child, link.key) for link in schema.links),
+        *((link.parent, link.parent_key) for link in schema.links),
+    ]
     modelled = {}
     for name, table in tables.items():
-        columns = schema.schema_of(name).columns.items()
+        columns = schema.tables[name].columns.items()
         unread = [column for column, kind in columns if isinstance(kind, UNREAD)]
+        unread += [key for owner, key in keys if owner == name]
         modelled[name] = table.drop(columns=unread, errors="ignore")
     hashes = row_hashes(modelled[schema.root])
     units = {schema.root: np.arange(len(hashes))}
@@ -414,7 +405,7 @@ class LinkedFidelity(Document):
     Notes
     -----
     It prints as text, shows in a notebook, and has ``to_markdown``, ``to_html`` and
-    ``plot``. Pictures show real rows.
+    ``plot``. Pictures show real rows. The page on metrics says what scores mean.
     """
 
     scores: pd.DataFrame
@@ -452,8 +443,8 @@ class LinkedFidelity(Document):
         ax.legend(frameon=False)
         axes: dict[Hashable, Axes] = {}
         for i, family in enumerate(pair):
-            _draw_dependence(figure.add_subplot(above[i + 1]), family, pair[0])
-            ax.figure.axes[-1].set_title(f"{_SIDES[i]} (Cramer's V)", **_SMALL)
+            ax = figure.add_subplot(above[i + 1], title=f"{_SIDES[i]}: Cramer's V")
+            _draw_dependence(ax, family, pair[0])
             order = np.argsort(family.counts, kind="stable")
             # Of many rows, but not the most.
             chosen = order[len(order) * np.arange(5, 5 + _N_DRAWN) // 8]
@@ -463,6 +454,7 @@ class LinkedFidelity(Document):
                 if kind_of(pair[0].children[name]) == "category":
                     values = values.astype(str)
                 ax.plot(range(1, len(values) + 1), values, "ko-", markersize=3)
+                ax.set_xticks([1, max(len(values), 1)])
                 ax.tick_params(labelsize="x-small", labelleft=i + j == 0)
                 ax.set_title(f"{_SIDES[i]} {j + 1}" if k == 0 else "", **_SMALL)
                 axes.setdefault(name, ax).set_ylabel(drawable(name, 14), **_SMALL)

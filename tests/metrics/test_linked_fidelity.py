@@ -223,7 +223,7 @@ def test_a_page_and_pictures_of_three_levels(tmp_path):
     page = result.to_html(tmp_path / "page.html")
     assert page.count("<img") == 2
     axes = result.plot("drugs")
-    assert {"real", "synthetic"} < {ax.get_title() for ax in axes}
+    assert {"real: Cramer's V", "synthetic 3"} < {ax.get_title() for ax in axes}
     plt.close(axes[0].figure)
     with pytest.raises(ValueError, match="link must be one of"):
         result.plot("persons")
