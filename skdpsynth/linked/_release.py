@@ -24,7 +24,7 @@ from skdpsynth.privacy.statistics import (
     noisy_weighted_tables,
     weighted_sensitivity,
 )
-from skdpsynth.table import ColumnDomain
+from skdpsynth.table import ColumnDomain, Metadata
 from skdpsynth.utils.arrays import Floats, Ints
 
 # Of what a linked table has: the shapes of its columns.
@@ -65,30 +65,24 @@ class Weighted(Query):
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Accept any: it is no question about the columns of the root."""
 
-    def describe(self, answer: Measurement, table: Any, size: float) -> Any:  # noqa: ANN401
-        """List its tables, without names of bins."""
+    def describe(self, answer: Measurement, table: Metadata, size: float) -> Any:  # noqa: ANN401
         del table, size
-        tables, stds = self.tables(answer)
-        for own, values, std in zip(self.sets, tables, stds, strict=True):
-            yield own.columns, (), values, std
+        for columns, (values, std) in self.tables(answer).items():
+            yield columns, (), values, std
 
-    def tables(self, answer: Measurement) -> tuple[list[Floats], list[float]]:
-        """Return the noisy tables, in units of privacy, and the noise of each."""
+    def tables(self, answer: Measurement) -> dict[Any, tuple[Floats, float]]:
+        """Return by columns the noisy tables, in units of privacy, and their noise."""
         (values,), (std,) = answer.values, answer.noise_std.tolist()
-        entries = [own.entry / GRID for own in self.sets]
-        parts = zip(np.split(values, self._ends), self.sets, entries, strict=True)
-        shapes = [[self.sizes[j] for j in own.columns] for own in self.sets]
-        found = [part / e for part, _, e in parts]
-        return (
-            [part.reshape(shape) for part, shape in zip(found, shapes, strict=True)],
-            [std / entry for entry in entries],
-        )
+        found = {}
+        for own, part in zip(self.sets, np.split(values, self._ends), strict=True):
+            shape, power = [self.sizes[j] for j in own.columns], own.entry / GRID
+            found[own.columns] = part.reshape(shape) / power, std / power
+        return found
 
     def ask(self, rows: Ints, accountant: PrivacyAccountant, mu: float) -> Measurement:
         """Release the answer: one line of the ledger."""
-        line = accountant.reserve_gaussian(
-            self.name, mu=mu, sensitivity=self.sensitivity, answer=False
-        )
+        given: dict[str, Any] = {"mu": mu, "sensitivity": self.sensitivity}
+        line = accountant.reserve_gaussian(self.name, **given, answer=False)
         values = self.release(Parts.of(rows).map(self.codes), line)[None]
         std = np.array([line.noise_std * self.unit])
         return Measurement(self, values, std, np.array([mu]))
@@ -101,7 +95,7 @@ def measure_link(
     known: tuple[Floats, Ints, Floats],
     accountant: PrivacyAccountant,
     mu: float,
-) -> tuple[list[Measurement], dict[Any, Floats], dict[Any, float]]:
+) -> tuple[list[Measurement], dict[Any, tuple[Floats, float]]]:
     """Release what the chain of a table is fitted to, and choose its bins on the way.
 
     `private` are values of the rows, in order, the place of the parent of each, values
@@ -117,27 +111,25 @@ def measure_link(
     rows, steps = weights_of(above, parent)
     first = above[parent] * (np.diff(parent, prepend=-1) != 0)
     weights = np.column_stack((first, steps, rows))
-    own = [column.cells(v) for column, v in zip(model.own, values.T, strict=True)]
-    cells = [column.n_cells for column in model.shapes]
+    own, scopes = [*values.T], ["rows"] * len(model.own)
     if model.gap:
-        own.append(model.gap.cells(model.gaps(values, parent)))
-    of_gap = [SCOPES.index("rows")] * len(model.own) + [SCOPES.index("later")]
-    sets = [WeightedTable(of_gap[j], (j,)) for j in range(len(cells))]
-    shapes = Weighted(f"columns of {table!r}", cells, sets)
+        own.append(model.gaps(values, parent))
+        scopes.append("later")
+    codes = [column.cells(v) for column, v in zip(model.shapes, own, strict=True)]
+    sets = [WeightedTable(SCOPES.index(of), (j,)) for j, of in enumerate(scopes)]
+    sizes = [column.n_cells for column in model.shapes]
+    shapes = Weighted(f"columns of {table!r}", sizes, sets)
     mu_shapes = mu * math.sqrt(SHAPES_SHARE)
     mu_pairs = mu * math.sqrt(1.0 - SHAPES_SHARE)
-    answer = shapes.ask(np.column_stack((weights, *own)), accountant, mu_shapes)
-    counts, (std, *_) = shapes.tables(answer)
-    model.choose(counts, std, *known, mu_pairs)
+    first_answer = shapes.ask(np.column_stack((weights, *codes)), accountant, mu_shapes)
+    counts, stds = zip(*shapes.tables(first_answer).values(), strict=True)
+    model.choose(counts, stds[0], *known, mu_pairs)
     sets = [
         WeightedTable(SCOPES.index(pair.scope), key, round(GRID * pair.power))
         for key, pair in model.pairs.items()
     ]
     sizes = [column.n_bins for column in model.columns]
     pairs = Weighted(f"pairs of columns of {table!r}", sizes, sets)
-    codes = model.encode(values, parent, parents)
-    second = pairs.ask(np.column_stack((weights, codes)), accountant, mu_pairs)
-    tables, stds = pairs.tables(second)
-    keys = [own.columns for own in sets]
-    both = dict(zip(keys, tables, strict=True)), dict(zip(keys, stds, strict=True))
-    return [answer, second], *both
+    bins = model.encode(values, parent, parents)
+    answer = pairs.ask(np.column_stack((weights, bins)), accountant, mu_pairs)
+    return [first_answer, answer], pairs.tables(answer)

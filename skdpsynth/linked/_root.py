@@ -119,11 +119,14 @@ class Root(MarginalSynthesizer):
             n = numbers_of(link, model, parents)
             given = parents, n, shares
             released = measure_link(model, table, private, given, accountant, mu)
-            measured[table], tables, noise = released
-            model.fit(tables, noise, *given, rng)
+            measured[table], found = released
+            counts = {key: values for key, (values, _) in found.items()}
+            model.fit(
+                counts, {key: std for key, (_, std) in found.items()}, *given, rng
+            )
             weights[table], _ = weights_of(weights[above], parent)
-            place, found = model.draw(parents, n, rng)
-            synthetic[table] = found, (shares / np.maximum(n, 1))[place]
+            place, drawn_rows = model.draw(parents, n, rng)
+            synthetic[table] = drawn_rows, (shares / np.maximum(n, 1))[place]
             columns[table], models[table] = model.own, model
         self.measured, self.models, self.metadata = measured, models, tree.metadata
 

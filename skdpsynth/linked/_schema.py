@@ -7,9 +7,11 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import (
+    Boolean,
     Categorical,
     Continuous,
     Datetime,
@@ -343,23 +345,20 @@ class LinkedSchema:
                 " rule MissingTogether."
             )
         ruled = {name for rule in child.rules for name in rule.names}
-        column = child.columns.get(link.order_by)
-        ordered = isinstance(column, Continuous | Datetime) or (
-            isinstance(column, Categorical) and column.ordered
-        )
-        if link.order_by is not None and (
-            not ordered or column.nullable or link.order_by in ruled  # type: ignore[union-attr]
-        ):
+        free = {n: own for n, own in child.columns.items() if n not in ruled}
+        column: Any = free.get(link.order_by)
+        fits = isinstance(column, Continuous | Datetime) and not column.special
+        fits |= isinstance(column, Categorical) and column.ordered
+        if link.order_by is not None and (not fits or column.nullable):
             raise InvalidSchemaError(
                 f"Rows of {link.child!r} are ordered by {link.order_by!r}. Expected a"
                 " Continuous, a Datetime or an ordered Categorical column that is not"
-                f" nullable and in no rule. Got {column!r}; correct the schema."
+                f" nullable, has no special values and is in no rule. Got {column!r};"
+                " correct the schema."
             )
-        for name in link.summaries:
-            kind = child.columns.get(name)
-            # What has categories and is no time, or a number.
-            if not isinstance(kind, Continuous) and not hasattr(kind, "categories"):
-                raise InvalidSchemaError(
-                    f"The summaries of the {link} must be Continuous, Categorical or"
-                    f" Boolean columns. Got {name!r}, {kind!r}; leave it out."
-                )
+        kinds = Continuous, Categorical, Boolean
+        if left := [n for n in link.summaries if not isinstance(free.get(n), kinds)]:
+            raise InvalidSchemaError(
+                f"The summaries of the {link} must be Continuous, Categorical or"
+                f" Boolean columns in no rule. Got {left!r}; leave them out."
+            )

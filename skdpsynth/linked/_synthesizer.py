@@ -220,7 +220,7 @@ class LinkedSynthesizer(BaseEstimator):
             that hangs on another all rows of a unit weigh 1 together. The noise does
             not depend on how many they are.
         """
-        schema, hidden, listed = self.schema, dict[str, Any](), {}
+        schema, hidden, listed = self.schema, dict[Hashable, Any](), {}
         for link in schema._links_of(schema.root):
             hidden[link._count] = Continuous(0, link.max_rows, integer=True)
             kinds = schema.tables[link.child].columns
@@ -329,7 +329,7 @@ class LinkedSynthesizer(BaseEstimator):
         self._root = root
         self._stream = np.random.default_rng([public_seed(self.random_state), 1])
         self.epsilon_, self.delta_ = root.epsilon_, root.delta_
-        self.measurements_ = dict(root.measured)
+        self.measurements_: dict[str, Any] = dict(root.measured)
         if hasattr(root, "measurements_"):
             self.measurements_[self.schema.root] = root.measurements_
         return self
