@@ -26,25 +26,25 @@ FOLDERS = {
     "skdpsynth": (1953, 10382, 8, 15),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
-    "skdpsynth/evaluation": (2065, 12956, 6, 5),
+    "skdpsynth/evaluation": (2050, 12809, 6, 5),
     "skdpsynth/model": (1448, 11857, 5, 20),
     "skdpsynth/measure": (6518, 49814, 16, 30),
-    "skdpsynth/metrics": (1819, 9752, 7, 29),
+    "skdpsynth/metrics": (2327, 13972, 8, 32),
     "skdpsynth/privacy": (3660, 17658, 10, 30),
     "skdpsynth/sampling": (692, 4760, 3, 3),
     "skdpsynth/schema": (2800, 15887, 6, 38),
     "skdpsynth/synthesizers": (2857, 12289, 13, 9),
     "skdpsynth/table": (4157, 33410, 11, 43),
     "skdpsynth/training": (1967, 13518, 11, 33),
-    "skdpsynth/utils": (1500, 8912, 10, 30),
-    "tests": (29691, 264564, 115, 0),
+    "skdpsynth/utils": (1527, 9071, 10, 33),
+    "tests": (29927, 267011, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 203  # that are numbers, of modules
+CONSTANTS = 205  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 523  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41736  # words of docs
+LITERALS = 537  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 42223  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
