@@ -37,7 +37,7 @@ FOLDERS = {
     "skdpsynth/table": (4157, 33410, 11, 43),
     "skdpsynth/training": (1967, 13518, 11, 33),
     "skdpsynth/utils": (1527, 9071, 10, 33),
-    "tests": (29927, 267011, 116, 0),
+    "tests": (29929, 267054, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone

@@ -185,6 +185,8 @@ def test_features_by_hand():
     two = Link("rows", "roots", "who", order_by="day", max_rows=2)
     assert unit_features(family, two)["rows: number"].tolist() == [1, 2, 0]
     assert unit_features(family, two)["rows: lab last"][1] == 2.0
+    one = Link("rows", "roots", "who", order_by="day", max_rows=1)  # a missing value
+    assert unit_features(family, one)["rows: lab changes"].tolist()[:2] == [0, 0]
     with pytest.raises(KeyError, match="whom"):
         unit_features(family, Link("rows", "roots", "who", parent_key="whom"))
 
