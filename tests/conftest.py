@@ -104,6 +104,7 @@ def take_few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skdpsynth.metrics._fidelity.RandomForestClassifier", forest)
     name = "skdpsynth.evaluation._runs.HistGradientBoostingClassifier"
     monkeypatch.setattr(name, boosting)
+    monkeypatch.setattr("skdpsynth.metrics._linked._ROUNDS", 5)
 
 
 @pytest.fixture

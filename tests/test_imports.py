@@ -29,7 +29,8 @@ _ESTIMATORS = _FITTED | {*("base", "model", "persistence", "sampling", "training
 ALLOWED = {
     "exceptions": set(),
     "utils": {"exceptions"},
-    **dict.fromkeys(["privacy", "schema", "metrics", "datasets"], _BOTTOM),
+    **dict.fromkeys(["privacy", "schema", "datasets"], _BOTTOM),
+    "metrics": _BOTTOM | {"schema", "linked"},
     "table": _PRIVATE_SIDE,
     "saved": _PRIVATE_SIDE,
     "measure": _PRIVATE_SIDE | {"table"},

@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "index.rst"
 IGNORED = {"ES01", "GL01", "GL02", "RT02"}
 # "See Also" and "Examples" are asked of classes only, and not of errors and results.
 IGNORED_BELOW_CLASSES = IGNORED | {"SA01", "EX01"}
-RESULTS = ("skdpsynth.audit", "skdpsynth.evaluation")
+RESULTS = ("skdpsynth.audit", "skdpsynth.evaluation", "skdpsynth.metrics")
 
 
 def entries() -> list[tuple[str, str]]:

@@ -23,29 +23,29 @@ FOLDERS = {
     "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2377, 14840, 25, 0),
-    "skdpsynth": (1947, 10381, 8, 15),
+    "skdpsynth": (1955, 10427, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
-    "skdpsynth/evaluation": (2065, 12956, 6, 5),
+    "skdpsynth/evaluation": (2050, 12809, 6, 5),
     "skdpsynth/linked": (1995, 14695, 9, 3),
-    "skdpsynth/model": (1448, 11881, 5, 20),
-    "skdpsynth/measure": (6543, 50063, 16, 30),
-    "skdpsynth/metrics": (1819, 9752, 7, 29),
-    "skdpsynth/privacy": (3660, 17658, 10, 30),
-    "skdpsynth/sampling": (692, 4760, 3, 3),
-    "skdpsynth/schema": (2839, 16353, 6, 38),
+    "skdpsynth/model": (1455, 11919, 5, 21),
+    "skdpsynth/measure": (6554, 50103, 16, 37),
+    "skdpsynth/metrics": (2327, 13972, 8, 32),
+    "skdpsynth/privacy": (3725, 18018, 10, 30),
+    "skdpsynth/sampling": (696, 4771, 3, 5),
+    "skdpsynth/schema": (2840, 16357, 6, 39),
     "skdpsynth/synthesizers": (2852, 12282, 12, 9),
-    "skdpsynth/table": (4156, 33411, 11, 43),
+    "skdpsynth/table": (4179, 33502, 11, 46),
     "skdpsynth/training": (1955, 13498, 9, 33),
-    "skdpsynth/utils": (1508, 8929, 10, 30),
-    "tests": (29863, 266149, 116, 0),
+    "skdpsynth/utils": (1535, 9088, 10, 33),
+    "tests": (30765, 275443, 120, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 205  # that are numbers, of modules
+CONSTANTS = 228  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 526  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41322  # words of docs
+LITERALS = 550  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 42209  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats.contingency import association
 
 from skdpsynth.metrics import Cells, finite_numbers
-from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN, Picture
+from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN, PRIVATE_FOOTER, drawable
 from skdpsynth.utils.arrays import Floats
 
 Shares = Floats
 Styles = dict[str, dict[str, Any]]
 
-PRIVATE_FOOTER = (
-    "Contains private statistics: computed from real rows, covered by no epsilon"
-)
 FOOTERS = {True: PRIVATE_FOOTER, False: "Computed from synthetic rows only"}
 SETTINGS = {
     "B": "learnt from synthetic rows, tested on real rows",
@@ -238,13 +233,6 @@ def draw_pair(row: Sequence[Axes], pair: Pair, parts: list[Shares]) -> None:
     bar.ax.tick_params(labelsize=TINY)
 
 
-def drawable(name: object, width: int = 32) -> str:
-    """Make a name fit to be drawn: neither mathematics, nor hidden, nor too long."""
-    text = " ".join(str(name).split())
-    text = text if len(text) <= width else f"{text[: width - 3]}..."
-    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
-
-
 def new_axes(n_rows: int, n_columns: int, size: tuple[float, float]) -> NDArray[Any]:
     """Return the axes of a new figure."""
     how: dict[str, Any] = {"layout": "constrained", "squeeze": False}
@@ -274,11 +262,3 @@ def add_footer(figure: Any, private: bool) -> None:  # noqa: ANN401 - or a part 
         figure.text(0.99, 0.005, footer, **how)
     else:
         figure.supxlabel(footer, fontsize=SMALL, color="0.35")
-
-
-def picture(ax: Axes, says: str) -> Picture:
-    """Turn the figure of axes into a picture of a document, and close it."""
-    buffer, figure = io.BytesIO(), cast("Figure", ax.figure)
-    figure.savefig(buffer, format="png", dpi=150)
-    plt.close(figure)
-    return Picture(buffer.getvalue(), says)

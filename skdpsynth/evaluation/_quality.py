@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from sklearn.model_selection import train_test_split
 
-from skdpsynth.evaluation._plots import MOST_DRAWN, PRIVATE_FOOTER, drawable, picture
+from skdpsynth.evaluation._plots import MOST_DRAWN
 from skdpsynth.evaluation._results import grid
 from skdpsynth.evaluation._runs import LEADING, boosted_area
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
@@ -38,12 +38,15 @@ from skdpsynth.metrics import (
 from skdpsynth.schema import Identifier, TableSchema, Text
 from skdpsynth.utils import (
     MOST_SHOWN,
+    PRIVATE_FOOTER,
     Block,
     Document,
     Grid,
     Heading,
     Items,
     check_range,
+    drawable,
+    picture,
 )
 from skdpsynth.utils.containers import from_arrow
 

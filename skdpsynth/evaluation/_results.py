@@ -34,6 +34,8 @@ from skdpsynth.utils import (
     Heading,
     Items,
     check_range,
+    drawable,
+    picture,
     warn_deprecated,
     without,
 )
@@ -422,7 +424,7 @@ class ComparisonResult:
             parts = [pair.shares_of(sample) for sample in samples.values()]
             _plots.draw_pair(row, pair, [pair.shares, *parts] if pairs else parts)
         for ax, title in zip(axes[0], titles, strict=True):
-            ax.set_title(_plots.drawable(title, 20), fontsize=_plots.TITLE)
+            ax.set_title(drawable(title, 20), fontsize=_plots.TITLE)
         _plots.add_footer(axes[0, 0].figure, self.contains_private_statistics)
         return axes
 
@@ -500,12 +502,12 @@ class ComparisonResult:
             for metric in self._metrics:
                 ax = self.plot_tradeoff(metric=metric)
                 says = f"{metric} of each synthesizer against epsilon"
-                yield _plots.picture(ax, says)
+                yield picture(ax, says)
             yield Heading("Classifiers")
             for epsilon in _finite(scores["epsilon"].dropna()):
                 ax = self.plot_classifiers(epsilon=epsilon)
                 says = f"{self._metrics[0]} of each classifier at epsilon {epsilon:g}"
-                yield _plots.picture(ax, says)
+                yield picture(ax, says)
         epsilons = _finite(epsilon for _, epsilon in self.samples)
         if epsilons:
             yield Heading("Pairs of columns")
@@ -513,7 +515,7 @@ class ComparisonResult:
         for epsilon in epsilons:
             yield Heading(f"epsilon {epsilon:g}", 3)
             says = f"Pairs of columns at epsilon {epsilon:g}: shares of their values"
-            yield _plots.picture(self.plot_pairs(epsilon=epsilon).flat[0], says)
+            yield picture(self.plot_pairs(epsilon=epsilon).flat[0], says)
         yield Heading("Runs")
         yield "Every fit and sample, and what it took, where that may be shown."
         yield grid(self.runs)

@@ -3,8 +3,8 @@
 `_encode` checks two tables and turns them into matrices, `_panel` has the classifiers
 and regressors, `_tstr` trains them on one table and tests them on another, `_fidelity`
 compares distributions, `_relations` finds rows that no distribution allows, `_ranking`
-orders. What is imported here beside the public metrics is for comparisons in
-`evaluation`.
+orders; `_linked` compares tables that hang on one another. What is imported here beside
+the public metrics is for comparisons in `evaluation`.
 """
 
 from skdpsynth.metrics._encode import (
@@ -25,6 +25,11 @@ from skdpsynth.metrics._fidelity import (
     marginal_fidelity,
     pair_fidelity as pair_fidelity,  # until 0.5
     two_sample_scores,
+)
+from skdpsynth.metrics._linked import (
+    LinkedFidelity,
+    linked_fidelity,
+    unit_features,
 )
 from skdpsynth.metrics._panel import (
     CLASSIFIERS as CLASSIFIERS,
@@ -48,12 +53,15 @@ from skdpsynth.metrics._tstr import (
 )
 
 __all__ = [
+    "LinkedFidelity",
     "broken_relations",
     "column_fidelity",
     "default_classifiers",
     "feature_ranking_agreement",
+    "linked_fidelity",
     "marginal_fidelity",
     "synthetic_ranking_agreement",
     "tstr_scores",
     "two_sample_scores",
+    "unit_features",
 ]

@@ -127,14 +127,17 @@ def shuffled(table: pd.DataFrame, purpose: str) -> pd.DataFrame:
     """
     order = sorted(range(table.shape[1]), key=lambda i: _by_name(table.columns[i]))
     table = table.iloc[:, order]
-    kinds = [kind_of(column) for _, column in table.items()]
-    hashes = _hashes(table, kinds)
+    hashes = row_hashes(table)
     seed = np.frombuffer(purpose.encode(), dtype=np.uint8)
     return table.iloc[hashes.argsort(kind="stable")].sample(frac=1, random_state=seed)
 
 
-def _hashes(table: pd.DataFrame, kinds: list[str]) -> NDArray[np.uint64]:
+def row_hashes(
+    table: pd.DataFrame, kinds: list[str] | None = None
+) -> NDArray[np.uint64]:
     """Hash every row of a table whose columns are of these kinds."""
+    if kinds is None:
+        kinds = [kind_of(column) for _, column in table.items()]
     hashes = np.zeros(len(table), dtype=np.uint64)
     for kind, (_, column) in zip(kinds, table.items(), strict=True):
         if kind == "category":
@@ -150,7 +153,7 @@ def equal_rows(real: pd.DataFrame, synthetic: pd.DataFrame) -> tuple[float, floa
     """Return the shares of synthetic and of real rows that equal another, real row."""
     real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
     kinds = [common_kind(real[name], synthetic[name]) for name in real]
-    own, other = (pd.Series(_hashes(table, kinds)) for table in (real, synthetic))
+    own, other = (pd.Series(row_hashes(table, kinds)) for table in (real, synthetic))
     return float(other.isin(own).mean()), float(own.duplicated(keep=False).mean())
 
 

@@ -204,7 +204,7 @@ def two_sample_scores(
     if not classifiers:
         raise ValueError("classifiers must hold at least one classifier. Got none.")
     tables = shuffled(real, "real"), shuffled(synthetic, "synthetic")
-    X, y = _labelled(*(table.head(n_rows) for table in tables))
+    X, y = labelled(*(table.head(n_rows) for table in tables))
     folds = StratifiedKFold(5)  # of rows that are shuffled already
     scores = {
         name: cross_val_score(
@@ -229,7 +229,7 @@ def least_area(n_rows: int) -> float:
     return 0.5 - _SURE * float(np.sqrt(1 / (3 * n_rows)))
 
 
-def _labelled(
+def labelled(
     real: pd.DataFrame, synthetic: pd.DataFrame
 ) -> tuple[Matrix, NDArray[np.intp]]:
     """Stack both tables as numbers; the label is 1 for the synthetic rows."""

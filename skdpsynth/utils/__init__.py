@@ -11,12 +11,15 @@ from skdpsynth.utils._deprecation import (
     without as without,
 )
 from skdpsynth.utils._document import (
+    PRIVATE_FOOTER as PRIVATE_FOOTER,
     Block as Block,
     Document as Document,
     Grid as Grid,
     Heading as Heading,
     Items as Items,
     Picture as Picture,
+    drawable as drawable,
+    picture as picture,
 )
 from skdpsynth.utils._files import (
     DAMAGED as DAMAGED,

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from matplotlib.axes import Axes
+
+PRIVATE_FOOTER = (
+    "Contains private statistics: computed from real rows, covered by no epsilon"
+)
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -71,6 +77,24 @@ class Picture:
 
     png: bytes
     says: str
+
+
+def picture(ax: Axes, says: str) -> Picture:
+    """Turn the figure of axes into a picture of a document, and close it."""
+    import matplotlib.pyplot as plt
+
+    buffer = io.BytesIO()
+    figure: Any = ax.figure
+    figure.savefig(buffer, format="png", dpi=150)
+    plt.close(figure)
+    return Picture(buffer.getvalue(), says)
+
+
+def drawable(name: object, width: int = 32) -> str:
+    """Make a name fit to be drawn: neither mathematics, nor hidden, nor too long."""
+    text = " ".join(str(name).split())
+    text = text if len(text) <= width else f"{text[: width - 3]}..."
+    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
 Block = str | Heading | Items | Grid | Picture
