@@ -58,7 +58,7 @@ result.summary()[["synthesizer", "epsilon", "auroc", "auprc"]].round(3)
 # Dashed: the same classifier trained on real rows. Dotted: the independent baseline,
 # whose columns are independent in each class. With so few rows it was as good or better
 # when this page was written; with all 32,561 rows MarginalSynthesizer is better at
-# epsilon 1: 0.768 against 0.757 in the mean of five fits (``python
+# epsilon 1: 0.766 against 0.757 in the mean of several fits (``python
 # benchmarks/run.py dependence``).
 
 ax = result.plot_tradeoff(metric="auprc")
