@@ -58,7 +58,8 @@ class LinkedSynthesizer(BaseEstimator):
     delta_ : float
         Delta of the guarantee.
     measurements_ : dict of str to Measurements, or list of Measurement
-        All noisy tables that were released, by table; public.
+        All noisy tables that were released, by table; public. After `load` only those
+        of the root.
 
     See Also
     --------
