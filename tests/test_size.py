@@ -20,14 +20,14 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names that it offers.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (1979, 15132, 10, 0),
+    "benchmarks": (1979, 15134, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2377, 14840, 25, 0),
     "skdpsynth": (1955, 10427, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
-    "skdpsynth/linked": (1995, 14695, 9, 3),
+    "skdpsynth/linked": (1996, 14695, 9, 3),
     "skdpsynth/model": (1455, 11919, 5, 21),
     "skdpsynth/measure": (6554, 50103, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
@@ -45,7 +45,7 @@ CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 228  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 550  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42209  # words of docs
+DOCS = 42305  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
