@@ -27,7 +27,7 @@ BINS = 4, 14
 N_POSITIONS = 6  # rows from this one on are alike
 N_CONTEXTS, N_ROUNDS = 12_000, 2  # simulated rows, and rounds over all of a unit
 
-Codes = NDArray[np.int16]
+Codes = NDArray[np.int32]
 Key = tuple[int, int]
 Weights = Mapping[str, Floats]  # of rows, by scope
 
@@ -63,7 +63,7 @@ class Memory:
 
     def bins(self, units: Ints) -> Codes:
         """Return the bins of the means, or of the most frequent categories."""
-        found = np.empty((len(units), len(self._columns)), np.int16)
+        found = np.empty((len(units), len(self._columns)), np.int32)
         for k, (column, every) in enumerate(
             zip(self._columns, self._sums, strict=True)
         ):
@@ -194,7 +194,7 @@ class LinkModel:
         """
         columns, starts = zip(self.parent, parents.T, strict=True), np.cumsum(n) - n
         given = np.column_stack([c.bins(v) for c, v in columns])
-        every = np.full((int(n.sum()), len(self.columns)), -1, np.int16)
+        every = np.full((int(n.sum()), len(self.columns)), -1, np.int32)
         values = np.zeros((len(every), len(self.own)))
         memory = Memory(self.own, len(n))
         for place in range(int(n.max(initial=0))):

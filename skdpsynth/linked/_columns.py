@@ -48,8 +48,9 @@ class Column:
     def cells(self, values: Floats) -> Ints:
         """Return the cell of each value, -1 if it has none."""
         missing = np.isnan(values)
-        cells = np.where(missing, -1.0, values).astype(np.int64)
-        if not isinstance(self.domain, CategoryDomain):
+        if isinstance(self.domain, CategoryDomain):
+            cells = np.where(missing, -1.0, values).astype(np.int64)
+        else:
             inside = np.where(missing, self.domain.low, values)
             numbers = np.asarray(self.domain.from_steps(inside))
             units = self.domain.to_unit(numbers)

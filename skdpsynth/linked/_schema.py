@@ -107,11 +107,11 @@ class Link:
     @property
     def _count(self) -> str:
         """The hidden column of the parent with the number of its children."""
-        return f"{HIDDEN}{self.child}"
+        return f"{HIDDEN}{self.child!r}"
 
     def _summary(self, name: Hashable) -> str:
         """Return the hidden column of the parent that sums up one of the child."""
-        return f"{HIDDEN}{self.child}:{name}"
+        return f"{HIDDEN}{self.child!r} {name!r}"
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class LinkedSchema:
     @property
     def _unit(self) -> str:
         """The unit of privacy, in words."""
-        return f"row of {self.root} with all rows that hang on it"
+        return f"row of {self.root} with the rows that hang on it alone"
 
     def _links_of(self, parent: str) -> list[Link]:
         """Return the links of the tables that hang on one, in order."""

@@ -20,12 +20,14 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.saved import opened
 from skdpsynth.schema import Column, Continuous
 from skdpsynth.synthesizers import MarginalSynthesizer
+from skdpsynth.table import declared_metadata
 from skdpsynth.utils.containers import converter
 from skdpsynth.utils.sklearn_compat import InstanceOf, fit_context, public_seed
 
 _LEFT_OUT = (
     "Rows whose key names no row of the parent, rows beyond max_rows and rows without a"
-    " value of order_by were left out; whether there were any is not told."
+    " value of order_by were left out; whether there were any is not told. A row whose"
+    " key names rows of several units is protected by none of them."
 )
 
 
@@ -69,8 +71,11 @@ class LinkedSynthesizer(BaseEstimator):
     Notes
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
-    removing one row of the root with all rows that hang on it, at any depth. Root rows
-    of one key are one unit, of which one row is used. All rows of a unit in a table
+    removing one row of the root with the rows that hang on it and on no other, at any
+    depth. A row hangs on several where a key of a table between names rows of each;
+    keep such keys unique, or these rows are protected by no unit. Root rows of one key
+    are one unit, of which one row is used. Keys are compared, and never released. A row
+    that moves from one unit to another touches both. All rows of a unit in a table
     weigh 1 together: a row of the root weighs 1, and a child the weight of its parent
     divided by the number of its siblings. So any number of rows moves a noisy table by
     1 at most (L2), and `max_rows` costs no noise. Of a unit that has rows in several
@@ -163,7 +168,8 @@ class LinkedSynthesizer(BaseEstimator):
         tree.frames[name] = tree.frames[name].assign(**more)
         root = self._new_root({own.name: own.spec for own in tree.hidden[name]})
         root.tree = tree
-        self.__dict__.pop("_root", None)
+        for old in ("_root", "epsilon_", "delta_", "measurements_"):
+            self.__dict__.pop(old, None)
         try:
             root.fit(tree.frames[name])
         finally:
@@ -249,10 +255,11 @@ class LinkedSynthesizer(BaseEstimator):
         check_is_fitted(self)
         report, whose = self._root.privacy_report(), self.schema._unit
         names = ", ".join(map(repr, self._root.models))
+        stated = declared_metadata(self.schema.tables[self.schema.root])
         return replace(
             report,
             notes=(*report.notes, _LEFT_OUT),
-            declared=(*(report.declared or ()), f"all columns of {names}; the links"),
+            declared=(*stated, f"all columns of {names}; the links"),
             relation=f"add or remove one {whose}",
             unit=f"one {whose}",
         )

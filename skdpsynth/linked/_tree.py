@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.linked._schema import Link, LinkedSchema
+from skdpsynth.linked._schema import HIDDEN, Link, LinkedSchema
 from skdpsynth.privacy import HoldsPrivateRows, Parts, secret_generator
 from skdpsynth.schema import Categorical, Column, Continuous, TableSchema
 from skdpsynth.table import (
@@ -118,6 +118,12 @@ class Tree(HoldsPrivateRows):
             self.layouts[name] = layout
             if child:
                 self.metadata[name] = _declared(name, layout, own, frame.iloc[:0])
+            taken = [c.name for c in layout.columns if str(c.name).startswith(HIDDEN)]
+            if taken:
+                raise InvalidTableError(
+                    f"Names of columns that begin with {HIDDEN!r} are in use here. Got"
+                    f" {taken!r} in {name!r}; rename them."
+                )
         for link in self.schema.links:
             sides = ((link.child, link.key), (link.parent, link.parent_key))
             ours, theirs = (_kind_of_key(self.layouts[n], key) for n, key in sides)
@@ -153,6 +159,9 @@ class Tree(HoldsPrivateRows):
                 after = np.where(after < 0, np.nan, after)
             after = -after if link.descending else after
         usable = np.flatnonzero((own >= 0) & ~np.isnan(after))
+        # First the rows of each key: those of equal keys are joined to every parent.
+        usable = usable[np.lexsort((hashes[usable], after[usable], own[usable]))]
+        usable = usable[places_in(own[usable]) < link.max_rows]
         parents = np.flatnonzero(theirs >= 0)
         rows = pd.DataFrame({"key": own[usable], "row": usable})
         pairs = rows.merge(pd.DataFrame({"key": theirs[parents], "parent": parents}))
@@ -200,8 +209,12 @@ def _mode(
 
 
 def _kind_of_key(layout: TableLayout, key: Hashable) -> str:
-    kind = {column.name: column.kind for column in layout.columns}[key]
-    return "number" if kind in ("integer", "continuous") else kind
+    column = {column.name: column for column in layout.columns}[key]
+    if column.kind in ("integer", "continuous"):
+        return "number"
+    # Times of different units are never equal.
+    timed = column.kind in ("datetime", "timedelta")
+    return str(column.dtype) if timed else column.kind
 
 
 def _declared(

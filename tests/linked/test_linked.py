@@ -73,7 +73,7 @@ def test_the_ledger_adds_up_to_the_claim():
     assert 99.9 < whole <= 100
     assert all(entry.used == entry.releases for entry in report.entries)
     assert report.epsilon <= 10
-    whose = "row of patients with all rows that hang on it"
+    whose = "row of patients with the rows that hang on it alone"
     assert (report.unit, report.relation) == (
         f"one {whose}",
         f"add or remove one {whose}",
@@ -158,7 +158,7 @@ def test_a_budget_is_of_units():
     budget = PrivacyBudget(3.0, 1e-3)
     synth = LinkedSynthesizer(1.0, schema=clinic(), budget=budget, random_state=0)
     synth.fit(tables())
-    assert budget.unit == "row of patients with all rows that hang on it"
+    assert budget.unit == "row of patients with the rows that hang on it alone"
     assert budget.spent[0] == 1.0
     with pytest.raises(BudgetExceededError, match="protects one row"):
         PrivacyAccountant(1.0, 1e-5, budget=budget)

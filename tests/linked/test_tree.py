@@ -1,6 +1,8 @@
 """Which rows of linked tables take part, with which weights, and what they move."""
 
 import math
+import tracemalloc
+import warnings
 from itertools import product
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from skdpsynth import Link, LinkedSchema, TableSchema
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.linked._columns import Column
 from skdpsynth.linked._tree import Tree, places_in, weights_of
 from skdpsynth.privacy import GRID, PrivacyAccountant
 from skdpsynth.privacy.statistics import (
@@ -20,6 +23,7 @@ from skdpsynth.privacy.statistics import (
 )
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Datetime
+from skdpsynth.table import NumericDomain
 
 PATIENTS = TableSchema({"age": Continuous(0, 99, integer=True)})
 VISITS = TableSchema(
@@ -256,3 +260,80 @@ def test_schemas_go_through_json(tmp_path):
     assert LinkedSchema.from_json(path) == schema
     with pytest.raises(InvalidSchemaError):
         LinkedSchema.from_json('{"linked_version": 1, "tables": {}}')
+
+
+def test_rows_of_a_key_are_cut_before_they_are_joined():
+    """2,000 visits of one number and 8,000 drugs would be 16 million pairs."""
+    given = tables(2_000)
+    given["visits"] = given["visits"].iloc[:2_000].assign(visit="v")
+    doses = np.arange(8_000) % 10
+    given["drugs"] = pd.DataFrame({"visit": "v", "dose": doses})
+    tracemalloc.start()
+    tree = tree_of(given)
+    assert tracemalloc.get_traced_memory()[1] < 100e6
+    tracemalloc.stop()
+    assert (np.bincount(tree.parents["drugs"]) == 2).all()
+
+
+def test_what_hangs_on_several_units_stays_if_one_of_them_goes():
+    """So that sums differ by the rows of that unit alone; see the guarantee."""
+    given = tables()
+    given["visits"]["visit"] = given["visits"]["day"].map("v{}".format)
+    gone = given["patients"]["patient"].iloc[0]
+    less = {**given}
+    for name in ("patients", "visits"):
+        less[name] = given[name][given[name]["patient"] != gone]
+    sums = []
+    for some in (given, less):
+        tree = tree_of(some)
+        visits, of_visits = tree.frames["visits"], tree.parents["visits"]
+        weights, _ = weights_of(np.full(len(tree.frames["patients"]), GRID), of_visits)
+        doses, _ = weights_of(weights, tree.parents["drugs"])
+        patient = visits["patient"].to_numpy()[tree.parents["drugs"]]
+        frame = pd.DataFrame({"patient": patient, "weight": doses})
+        sums.append(frame.groupby("patient")["weight"].sum())
+    pd.testing.assert_series_equal(sums[0].drop(gone, errors="ignore"), sums[1])
+
+
+def test_one_row_of_a_key_is_used_whatever_the_order_of_the_file():
+    given = tables()
+    twice = given["patients"].assign(age=(given["patients"]["age"] + 1) % 99)
+    rows = pd.concat([given["patients"], twice])
+    ages = [
+        tree_of({**given, "patients": rows.sample(frac=1, random_state=seed)})
+        .frames["patients"]
+        .set_index("patient")["age"]
+        .sort_index()
+        for seed in (0, 1)
+    ]
+    pd.testing.assert_series_equal(*ages)
+
+
+def test_root_rows_without_a_key_are_units_of_their_own():
+    given = tables()
+    given["patients"]["patient"] = given["patients"]["patient"].astype("Int64")
+    given["patients"].loc[:2, "patient"] = pd.NA
+    assert tree_of(given).frames["patients"]["patient"].isna().sum() == 3
+
+
+def test_keys_that_can_never_be_equal_and_names_in_use_are_refused():
+    given = tables()
+    for name, unit in (("patients", "s"), ("visits", "ms")):
+        days = pd.to_datetime(given[name]["patient"], unit="D").astype(f"M8[{unit}]")
+        given[name] = given[name].assign(patient=days)
+    with pytest.raises(InvalidTableError, match="keys of one kind"):
+        tree_of(given)
+    given = tables()
+    given["patients"]["linked:'visits'"] = 1
+    with pytest.raises(InvalidTableError, match="rename them"):
+        tree_of(given)
+
+
+def test_a_far_cell_is_counted_without_a_word():
+    column = Column("a", NumericDomain(0.0, 1e20, False, False, False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert column.cells(np.array([5e19, np.nan])).tolist() == [
+            column.n_intervals // 2,
+            -1,
+        ]
