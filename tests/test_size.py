@@ -20,7 +20,7 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names that it offers.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (1979, 15134, 10, 0),
+    "benchmarks": (1983, 15136, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2377, 14840, 25, 0),
     "skdpsynth": (1955, 10427, 8, 18),
@@ -45,7 +45,7 @@ CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 228  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 550  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42305  # words of docs
+DOCS = 42424  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
