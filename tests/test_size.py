@@ -20,7 +20,7 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names that it offers.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (1979, 15132, 10, 0),
+    "benchmarks": (1980, 15137, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2377, 14840, 25, 0),
     "skdpsynth": (1947, 10381, 8, 15),
@@ -28,7 +28,7 @@ FOLDERS = {
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2065, 12956, 6, 5),
     "skdpsynth/model": (1448, 11881, 5, 20),
-    "skdpsynth/measure": (6543, 50063, 16, 30),
+    "skdpsynth/measure": (6547, 50073, 16, 30),
     "skdpsynth/metrics": (1819, 9752, 7, 29),
     "skdpsynth/privacy": (3660, 17658, 10, 30),
     "skdpsynth/sampling": (692, 4760, 3, 3),
@@ -37,14 +37,14 @@ FOLDERS = {
     "skdpsynth/table": (4156, 33411, 11, 43),
     "skdpsynth/training": (1955, 13498, 9, 33),
     "skdpsynth/utils": (1508, 8929, 10, 30),
-    "tests": (29863, 266149, 116, 0),
+    "tests": (29884, 266357, 116, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 205  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 526  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41322  # words of docs
+DOCS = 41408  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
