@@ -36,11 +36,8 @@ def measured() -> None:
     import matplotlib.pyplot as plt
 
     runs = pd.read_csv(RESULTS / "dependence.csv").query("part == 'test'")
-    real = (
-        runs[runs["synthesizer"] == "real data"]
-        .groupby("table")
-        .mean(numeric_only=True)
-    )
+    real = runs[runs["synthesizer"] == "real data"].groupby("table")
+    real = real.mean(numeric_only=True)
     runs = runs[runs["table"].isin(TABLES) & (runs["synthesizer"] != "real data")]
     epsilons = sorted(runs["epsilon"].unique())
     figure, axes = plt.subplots(1, len(PANELS), figsize=(11, 3.6), layout="constrained")

@@ -33,7 +33,7 @@ RIGHT = {
     "11": r"{\d{3,5}: .*{Timestamp.*modelled as a measurement.*Continuous\(",
     "12": r"^(?!.*Identifier).*'sex', 'price'.*Categorical\(",
     "14_": "(OK .*){4}low.*high.*state it too, or none",
-    "14b": r"decimals=2.*weight,day\n(\d+\.\d\d,\d+\.\d,[-\d]{10}\n){4}",
+    "14b": r"decimals=2.*weight,day\n(-?\d+\.\d\d,-?\d+\.\d,[-\d]{10}\n){4}",
     "16": r"_datetime.*_timedelta.*float.*string.*decode.*DataF.*convert_dtypes.*"
     r"as_frame.*(DataFrame.*){3}concat.*table itself",
     "17": r"price\n(\d+\.\d\d\n){12}",

@@ -20,16 +20,16 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names that it offers.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (1983, 15136, 10, 0),
+    "benchmarks": (1980, 15137, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2377, 14840, 25, 0),
     "skdpsynth": (1955, 10427, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
-    "skdpsynth/linked": (1996, 14695, 9, 3),
+    "skdpsynth/linked": (2017, 14827, 9, 3),
     "skdpsynth/model": (1455, 11919, 5, 21),
-    "skdpsynth/measure": (6554, 50103, 16, 37),
+    "skdpsynth/measure": (6558, 50113, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
     "skdpsynth/privacy": (3725, 18018, 10, 30),
     "skdpsynth/sampling": (696, 4771, 3, 5),
@@ -38,14 +38,14 @@ FOLDERS = {
     "skdpsynth/table": (4179, 33502, 11, 46),
     "skdpsynth/training": (1955, 13498, 9, 33),
     "skdpsynth/utils": (1535, 9088, 10, 33),
-    "tests": (30765, 275443, 120, 0),
+    "tests": (30867, 276378, 120, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 228  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 550  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42424  # words of docs
+DOCS = 42557  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

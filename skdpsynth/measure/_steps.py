@@ -357,7 +357,8 @@ class Ranges(ColumnStep):
         real = of_codes > SURE * noise_std
         n_codes = float(of_codes[real].sum())
         zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
-        if not (dated or isinstance(column, Gap)) and n_codes > 0.5 * n_rows:
+        mostly = not (dated or isinstance(column, Gap)) and n_codes > 0.5 * n_rows
+        if mostly:
             counts = counts + n_codes * (np.arange(len(counts)) == zero)  # as zeros
         else:
             n_rows = max(n_rows - n_codes, 1.0)
@@ -402,7 +403,10 @@ class Ranges(ColumnStep):
             step = SECONDS_OF["D"]
             domain = domain.with_step(step, low // step, high // step)
         beyond = (values < low) | (values > high)
-        domain = replace(domain, special=tuple(values[real & beyond].tolist()))
+        # What most rows have is kept: where 81 % were -1 (ISOLET), a column lost this
+        # value, or the spread of the others.
+        special = tuple(values[real & (beyond | mostly)].tolist())
+        domain = replace(domain, special=special)
         sure = sure and not (beyond & ~real & (of_codes > LIKELY * noise_std)).any()
         if not dated and 2 * counts[zero] > n_rows and has_many_numbers(domain):
             shares, std = counts / released.n_rows, noise_std / released.n_rows
