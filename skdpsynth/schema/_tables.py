@@ -374,8 +374,7 @@ def _unruled(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, 
         if kind and kind[0] in ("categorical", "boolean", "integer") and not mixed:
             codes += [name] * isinstance(own, Categorical | Boolean | None)
     if max(len(numbers), len(codes)) > _MOST:
-        words = f"totals and decided codes are looked for in the first {_MOST} numbers"
-        yield None, f"{words} and codes", len(df)
+        yield None, f"rules are sought in the first {_MOST} numbers and codes", len(df)
     yield from _totals(df[numbers[:_MOST]], schema)
     yield from _decided(df[codes[:_MOST]], schema)
     for (a, first), (b, later) in permutations(times.items(), 2):
