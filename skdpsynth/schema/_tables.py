@@ -428,13 +428,13 @@ def _decided(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, 
     known = {schema.target, *(own for rule in schema.rules for own in rule.derived)}
     codes = {name: pd.factorize(own)[0] + 1 for name, own in df.items()}  # 0: missing
     counts = {name: np.bincount(own, minlength=2) for name, own in codes.items()}
-    for b, a in combinations(sorted(counts, key=lambda name: len(counts[name])), 2):
+    for b, a in combinations(sorted(counts, key=lambda n: -len(counts[n]))[::-1], 2):
         # By chance rows after the first of their code agree with it once in exp(these).
         telling = (len(df) - len(counts[a])) * (1 - counts[b].max() / max(len(df), 1))
         person = a not in schema.columns and asked_of_persons(a, counts[a][1:])
         if b in known or person or a == schema.privacy_unit or telling < _AGREEING:
             continue
-        for step in (len(df) // 1000 + 1, 1):  # some rows, then all
+        for step in (len(df) // (_MOST * _FIRST) + 1, 1):  # some rows, then all
             first, second = codes[a][::step], codes[b][::step]
             (decided := np.zeros_like(counts[a]))[first] = second
             if np.any((decided[first] != second) | ((first > 0) != (second > 0))):
