@@ -35,7 +35,7 @@ from skdpsynth.measure._shares import (
     TRIPLE_COLUMNS,
     WIDE,
 )
-from skdpsynth.privacy import UNLABELLED, grid_noise_std, read_plain, to_plain
+from skdpsynth.privacy import UNLABELLED, read_plain, to_plain
 from skdpsynth.schema import encode_value
 from skdpsynth.table import ColumnDomain, Metadata, is_continuous, is_number
 from skdpsynth.utils import require
@@ -614,11 +614,9 @@ def _completed(plans: Sequence[Allocation], table: Outline) -> list[Allocation]:
             # Of rows that are shortened to twice their mean squared length.
             norm = CLIP * n_columns / math.sqrt(2.0)
             more["moments"] = Spend(mu, norm / (mu * max(plan.n_rows, 1.0)))
-        plan = replace(plan, **more)
         if mu := plan.relations.mu:  # of one, which has all of it for finer cells
-            noise_std = grid_noise_std(plan.mu_of("cells"), 1.0)
-            plan = replace(plan, relations=Spend(mu, noise_std))
-        completed.append(plan)
+            more["relations"] = Spend(mu, 1.0 / plan.mu_of("cells"))
+        completed.append(replace(plan, **more))
     return completed
 
 

@@ -332,8 +332,8 @@ def n_cells(domain: ColumnDomain, n_bins: int) -> int:
 class Tables(Query):
     """Counts of a row's cell in each of several tables, of the columns of `sets`.
 
-    Sensitivity: a row is in one cell of each of n tables, and adds `scale` whole
-    numbers to its count, so ``scale * sqrt(n)``.
+    Sensitivity: a row is in one cell of each of n tables, and adds `GRID` to its count,
+    so ``GRID * sqrt(n)``.
     """
 
     sets: Ints  # columns of each table
@@ -341,8 +341,8 @@ class Tables(Query):
     bins: TableBins  # of all columns, D of them
 
     def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        counts = noisy_histogram(codes, self.sizes, reservation)
-        return np.concatenate(counts).astype(float)
+        counts = noisy_histogram(codes, self.sizes, reservation, GRID)
+        return np.concatenate(counts) / GRID
 
     @abstractmethod
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
@@ -359,13 +359,13 @@ class Tables(Query):
         for columns, counts in zip(self.sets.tolist(), tables, strict=True):
             yield columns, tuple(bins[j] for j in columns), counts, std
 
-    def _set(self, what: str, shape: tuple[int, ...], scale: int) -> None:
-        """Set what tables have whose counts are in units of 1 / `scale` rows."""
+    def _set(self, what: str, shape: tuple[int, ...]) -> None:
+        """Set what tables have whose counts are in units of 1 / `GRID` rows."""
         n = len(self.sets)
         tables = "1 table" if n == 1 else f"{n} tables"
         self.name = f"{tables} of {what}, {math.prod(shape)} cells"
-        self.sensitivity = scale * math.sqrt(n)
-        self.spacing, self.shape = 1.0 / scale, shape
+        self.sensitivity = GRID * math.sqrt(n)
+        self.spacing, self.shape = 1.0 / GRID, shape
 
     def _check_sets(self, n_each: int, n_columns: int) -> None:
         """Raise a ValueError unless sets are of so many columns, and none is twice."""
@@ -388,7 +388,7 @@ class Pairs(Tables):
         # Which pairs of bins are in a table, (D, D), above the diagonal: the order of
         # the cells of an answer.
         self.measured = measured_cells(self.bins.sizes, self.sets)
-        self._set("2 columns", (int(self.measured.sum()),), GRID)
+        self._set("2 columns", (int(self.measured.sum()),))
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         return self.bins.encode(rows)
@@ -422,7 +422,7 @@ class Triples(Tables):
         triples = combinations(range(len(self.bins.sizes)), 3)
         self.sets = np.array(list(triples), dtype=np.int64).reshape(-1, 3)
         shape = (len(self.sets), *(self.n_groups,) * 3)
-        self._set("3 columns", shape, GRID)
+        self._set("3 columns", shape)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         places = self.bins.encode(rows) + self.bins.starts[:-1]
@@ -477,7 +477,7 @@ class Cells(Tables):
             self.places.append(np.full(possible.shape, self.n_possible[-1]))
             self.places[-1][possible] = np.arange(self.n_possible[-1])
         self.sizes = [int(places.max()) + 1 for places in self.places]
-        self._set("2 columns in finer cells", (sum(self.sizes),), 1)
+        self._set("2 columns in finer cells", (sum(self.sizes),))
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         kind = np.min_scalar_type(max(self.sizes) - 1)
@@ -518,7 +518,7 @@ class Ranks(Tables):
 
     def __post_init__(self) -> None:
         self.sizes = [N_GROUPS * self.bins.sizes[j] for j in self.sets[:, 2].tolist()]
-        self._set("ranks given a column", (sum(self.sizes),), 1)
+        self._set("ranks given a column", (sum(self.sizes),))
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
         bins, kind = self.bins.encode(rows), np.min_scalar_type(max(self.sizes))

@@ -180,21 +180,22 @@ def _require_sensitivity(reservation: Reservation, needed: float) -> None:
 
 
 def noisy_histogram(
-    codes: Codes, n_bins: Sequence[int], reservation: Reservation
+    codes: Codes, n_bins: Sequence[int], reservation: Reservation, scale: int = 1
 ) -> list[Ints]:
     """Count the codes of every column and release all counts at once.
 
-    Column j of `codes` (n_rows, n_columns) has whole numbers in [0, ``n_bins[j]``). The
-    noisy counts of each column may be negative.
+    Column j of `codes` (n_rows, n_columns) has whole numbers in [0, ``n_bins[j]``). A
+    row adds `scale`, as in `noisy_pair_tables`, to the noisy counts of each column,
+    which may be negative.
 
     Formal guarantees
     -----------------
     Sensitivity: a row is in exactly one bin of each column, so adding or removing it
-    changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
+    changes n_columns counts by `scale` each, an L2 norm of ``scale * sqrt(n_columns)``.
     """
-    _require_sensitivity(reservation, math.sqrt(len(n_bins)))
-    counts = exact_counts(codes, n_bins)
-    noisy = release_gaussian(np.concatenate(counts), reservation)
+    _require_sensitivity(reservation, scale * math.sqrt(len(n_bins)))
+    counts = scale * np.concatenate(exact_counts(codes, n_bins))
+    noisy = release_gaussian(counts, reservation)
     return np.split(noisy, np.cumsum(n_bins)[:-1])
 
 

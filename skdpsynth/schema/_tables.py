@@ -360,6 +360,7 @@ def _unruled(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, 
     """Yield times never before others about as late, totals, and what is missing."""
     times: dict[Hashable, Floats] = {}
     numbers: list[Hashable] = []
+    codes: list[Hashable] = []
     for name, series in df.items():
         own, kind = schema.columns.get(name), kind_of_dtype(series.dtype)
         coded = isinstance(own, UNREAD) or bool(getattr(own, "special", ()))
@@ -369,10 +370,13 @@ def _unruled(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, 
         number = kind and kind[0] in ("continuous", "integer")
         if named and number and isinstance(own, Continuous | None):
             numbers.append(name)
-    if len(numbers) > _MOST_NUMERIC:
-        words = f"sums and products are looked for in the first {_MOST_NUMERIC} numbers"
-        yield None, words, len(df)
-    yield from _totals(df[numbers[:_MOST_NUMERIC]], schema)
+        mixed = is_object(series.dtype) and type_of_objects(series) is None
+        if kind and kind[0] in ("categorical", "boolean", "integer") and not mixed:
+            codes += [name] * isinstance(own, Categorical | Boolean | None)
+    if max(len(numbers), len(codes)) > _MOST:
+        yield None, f"rules are sought in the first {_MOST} numbers and codes", len(df)
+    yield from _totals(df[numbers[:_MOST]], schema)
+    yield from _decided(df[codes[:_MOST]], schema)
     for (a, first), (b, later) in permutations(times.items(), 2):
         rows = int((first <= later).sum())
         ruled = any({a, b} <= {*rule.names} for rule in schema.rules)
@@ -394,7 +398,7 @@ def _unruled(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, 
 
 # Pairs of 100 numeric columns are tried in a second, in the rows of most values first.
 # Independent whole numbers agree in 20 rows once in a million tables.
-_MOST_NUMERIC, _FIRST, _AGREEING = 100, 32, 20
+_MOST, _FIRST, _AGREEING = 100, 32, 20
 
 
 def _totals(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, int]]:
@@ -417,6 +421,28 @@ def _totals(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, i
                 if new and not broken(rule, df, schema.columns)[1]:
                     known.add(rule.name)
                     yield rule.name, f"always {code}: to keep it, {rule!r}", len(df)
+
+
+def _decided(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, int]]:
+    """Yield what a column of as many values, or more, decides in every row."""
+    known = {schema.target, *(own for rule in schema.rules for own in rule.derived)}
+    codes = {name: pd.factorize(own)[0] + 1 for name, own in df.items()}  # 0: missing
+    counts = {name: np.bincount(own, minlength=2) for name, own in codes.items()}
+    for b, a in combinations(sorted(counts, key=lambda n: -len(counts[n]))[::-1], 2):
+        # By chance rows after the first of their code agree with it once in exp(these).
+        telling = (len(df) - len(counts[a])) * (1 - counts[b].max() / max(len(df), 1))
+        person = a not in schema.columns and asked_of_persons(a, counts[a][1:])
+        if b in known or person or a == schema.privacy_unit or telling < _AGREEING:
+            continue
+        for step in (len(df) // (_MOST * _FIRST) + 1, 1):  # some rows, then all
+            first, second = codes[a][::step], codes[b][::step]
+            (decided := np.zeros_like(counts[a]))[first] = second
+            if np.any((decided[first] != second) | ((first > 0) != (second > 0))):
+                break
+        else:
+            known.add(b)
+            rule = f"Determines({a!r}, {b!r}, {{...}})"
+            yield b, f"always what {a!r} decides: if it must be so, {rule}", len(df)
 
 
 def _in_column(

@@ -370,6 +370,9 @@ def test_a_plan_without_tables_says_so_and_what_would_do(n_categories):
     assert note["dependence"][0] == "weak"
     assert ("only correlations are measured" in note["note"][0]) == told
     assert note["note"].str.contains(r"\(epsilon \d+ is enough\)$").all() == told
+    holes = {name: Continuous(0, 9, nullable=n_categories > 2) for name in "abcd"}
+    (gone,) = MarginalSynthesizer(0.3, schema=TableSchema(holes)).plan(1_000)["note"]
+    assert ("is missing together (state it: MissingTogether([...]))" in gone) == told
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.integers(0, 2, (1_000, 4)), columns=[*schema.columns])
     table = table.astype({"ward": str, "icd": str})

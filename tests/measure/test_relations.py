@@ -17,6 +17,7 @@ from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import Measurements
 from skdpsynth.measure._bins import ColumnBins, TableBins
 from skdpsynth.measure._relations import PairTables, find_relations
+from skdpsynth.privacy import GRID
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -116,19 +117,15 @@ def test_every_cell_is_kept_where_all_are_possible():
 
 
 def test_the_noise_of_cells_is_planned():
-    """That of one relation; for K of them the squared one is K times as large.
-
-    But for the variance of 4 that the noise of whole numbers has beside it.
-    """
+    """That of one relation; for K of them the squared one is K times as large."""
     synth = fitted(3.0)
     listed = synth.measurements_.tables()
     tables = [t for t in listed if t.order == 2 and t.class_label is None]
     finer = [t.noise_std for t in tables if np.isnan(t.values).any()]
     plan = synth.plan(N_ROWS, dtypes=make_table().dtypes).set_index("class")
     one = plan.loc["u", "relation_noise_std"]
-    squared = len(finer) * (one**2 - 4) + 4
     assert len(finer) >= 2
-    np.testing.assert_allclose(finer, math.sqrt(squared), rtol=0.01)
+    np.testing.assert_allclose(finer, math.sqrt(len(finer)) * one, rtol=0.01)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +246,7 @@ def test_one_row_moves_one_cell_of_each_relation():
     for line in of_relations:
         assert line.scope == "all rows"  # a row of any class is charged
         n_tables = int(line.name.split()[0])
-        assert line.sensitivity == pytest.approx(math.sqrt(n_tables))
+        assert line.sensitivity == pytest.approx(GRID * math.sqrt(n_tables))
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,10 @@ MOMENTS = noisy_second_moments, [np.zeros(3), 1.0], MOMENTS_SENSITIVITY
 # A mechanism, what it is told beside rows, its sensitivity, and maybe its rows.
 OF_CODES = {
     "histogram": (noisy_histogram, [N_BINS], math.sqrt(3)),
+    "histogram on the grid": (
+        *(partial(noisy_histogram, scale=GRID), [N_BINS]),
+        GRID * math.sqrt(3),
+    ),
     "count": (noisy_counts, [3], 1.0, CODES[:, 0], OTHER[:, 1]),
     "units": (noisy_unit_counts, [3], 1.0, CODES[:, 0], OTHER[:, 1]),
     "centred": (

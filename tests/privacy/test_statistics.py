@@ -50,20 +50,23 @@ code_tables = st.integers(1, 5).flatmap(
 
 
 @SMALL
-@given(code_tables, st.data())
-def test_a_row_moves_the_histogram_by_the_root_of_the_columns(codes, data):
-    """Every column is counted, and a row is in one bin of each."""
+@given(code_tables, st.data(), st.sampled_from([1, GRID]))
+def test_a_row_moves_the_histogram_by_the_root_of_the_columns(codes, data, scale):
+    """Every column is counted, and a row is in one bin of each, times the scale."""
     n_rows, n_columns = codes.shape
-    sensitivity = math.sqrt(n_columns)
+    sensitivity = scale * math.sqrt(n_columns)
     row = data.draw(st.integers(0, n_rows - 1))
     fewer = np.delete(codes, row, axis=0)
     a, b = (
-        np.concatenate(noisy_histogram(c, [4] * n_columns, exact(sensitivity)))
+        np.concatenate(noisy_histogram(c, [4] * n_columns, exact(sensitivity), scale))
         for c in (codes, fewer)
     )
     assert a.dtype == np.int64
-    assert a.tolist() == [(own == code).sum() for own in codes.T for code in range(4)]
-    assert ((a - b) ** 2).sum() == n_columns
+    counts = np.array([(own == code).sum() for own in codes.T for code in range(4)])
+    assert (a == scale * counts).all()
+    assert ((a - b) ** 2).sum() == scale**2 * n_columns
+    with pytest.raises(ReservationError):
+        noisy_histogram(codes, [4] * n_columns, exact(sensitivity * 0.999), scale)
 
 
 @pytest.mark.parametrize("n_bins", [[1], [1, 0], []])

@@ -19,6 +19,7 @@ from skdpsynth.schema import (
     Continuous,
     Datetime,
     Derived,
+    Determines,
     Identifier,
     Ordered,
     TableSchema,
@@ -288,3 +289,31 @@ def test_sums_and_products_in_every_row_are_named_with_the_rule_that_keeps_them(
         pd.DataFrame(rng.normal(size=(2, 101))).add_prefix("c")
     )
     assert "first 100 numbers" in wide["finding"].iloc[-1]
+
+
+def test_a_column_that_another_decides_in_every_row_is_named_with_the_rule():
+    """By the one of fewest values; not by persons, a rule, or but for one row."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"code": rng.integers(0, 200, 5000)}, dtype=object)
+    table["code"] = table["code"].astype("Int64").mask(table.index % 9 == 0)
+    table["town"] = "t" + (table["code"] // 3).astype("string")
+    table["land"] = "l" + (table["code"] // 30).astype("string")
+    table["free"], table["m"] = rng.choice(["a", "b"], 5000), rng.random(5000) < 0.1
+    table["person"] = np.arange(5000) // 2
+    table["sex"] = table["person"] % 2 == 0
+
+    def told(**schema):
+        found = TableSchema({}, **schema).check(table)
+        return {c: w for c, w, _ in found.to_numpy() if "decides" in w}
+
+    by_town = "Determines('town', 'land', {...})"
+    assert {*told()} == {"town", "land"}
+    assert told()["land"].endswith(by_town)
+    assert {*told(target="land")} == {"town"}
+    assert {*told(privacy_unit="person", max_rows_per_unit=2)} == {"town", "land"}
+    land = {t: t for t in table["town"].dropna()}
+    own = {name: Categorical([*land], nullable=True) for name in ("town", "land")}
+    ruled = TableSchema(own, rules=[Determines("town", "land", land)]).check(table)
+    assert not ruled["finding"].str.contains(re.escape(by_town)).any()
+    table.loc[5, "land"] = pd.NA
+    assert {*told()} == {"town"}
