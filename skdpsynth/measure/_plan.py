@@ -470,8 +470,11 @@ def _lost_amid(costs: Mapping[type, Cost], n_rows: float, least: float = 0.0) ->
     """Return that many codes, and gaps, may be lost; of gaps `least` would be many."""
     most = costs[Ranges].found_from / LIKELY  # SURE noise deviations
     what = "missing values (state nullable=True) and codes" if least else "codes"
-    lost = f"amid numbers (special=[...]) of up to {most:.0f} rows are not seen in {{}}"
-    return f"{what} {lost}" if most > (least or LITTLE) * n_rows else ""
+    what = f"{what} amid numbers (special=[...])"
+    if math.isinf(costs[FrequentValues].found_from):
+        what = f"{what} and values of a list, such as prices (Categorical([...])),"
+    lost = f"{what} of up to {most:.0f} rows are not seen in {{}}"
+    return lost if most > (least or LITTLE) * n_rows else ""
 
 
 def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:

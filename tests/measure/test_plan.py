@@ -431,6 +431,24 @@ def test_what_the_noise_hides_and_far_codes_are_named_and_no_other_column(seed):
     assert not re.search("'(many|flat|tail)'", text)
 
 
+@pytest.mark.parametrize("n_rows", [3_000, 30_000])
+def test_lists_of_prices_are_named_where_frequent_values_are_not_measured(n_rows):
+    """Before a fit and after it, of 9 columns at epsilon 1, whatever the noise."""
+    prices = np.arange(40) * 10.0 + 9.99
+    columns = {f"x{i}": np.linspace(0.0, 9.0, n_rows) for i in range(8)}
+    table = pd.DataFrame({"price": np.resize(prices, n_rows)} | columns)
+    synth = independent(target=None)
+    plan, words = synth.plan(n_rows, dtypes=table.dtypes), "such as prices (Categoric"
+    few = np.isinf(plan["value_threshold"][0])
+    assert few == (n_rows == 3_000)
+    assert (words in plan["note"][0]) == few
+    assert (words in said(synth, table)) == few
+    if few:  # the remedy
+        schema = TableSchema({"price": Categorical(prices.tolist())})
+        synth = independent(schema=schema, target=None).fit(table)
+        assert synth.sample(n_rows)["price"].isin(prices).all()
+
+
 def test_whole_numbers_that_may_number_the_rows():
     rng = np.random.default_rng(2)
     table = plain_table().assign(
