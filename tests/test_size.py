@@ -29,23 +29,23 @@ FOLDERS = {
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
     "skdpsynth/linked": (2017, 14827, 9, 3),
     "skdpsynth/model": (1455, 11919, 5, 21),
-    "skdpsynth/measure": (6558, 50113, 16, 37),
+    "skdpsynth/measure": (6559, 50104, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
-    "skdpsynth/privacy": (3725, 18018, 10, 30),
+    "skdpsynth/privacy": (3726, 18028, 10, 30),
     "skdpsynth/sampling": (696, 4771, 3, 5),
-    "skdpsynth/schema": (2840, 16357, 6, 39),
+    "skdpsynth/schema": (2866, 16765, 6, 39),
     "skdpsynth/synthesizers": (2852, 12282, 12, 9),
     "skdpsynth/table": (4179, 33502, 11, 46),
     "skdpsynth/training": (1955, 13498, 9, 33),
     "skdpsynth/utils": (1535, 9088, 10, 33),
-    "tests": (30867, 276378, 120, 0),
+    "tests": (30921, 277111, 120, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 228  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 550  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42557  # words of docs
+DOCS = 42556  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
