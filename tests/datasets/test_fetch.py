@@ -87,7 +87,8 @@ def test_without_a_table_the_error_says_how_to_get_it(fetch, tmp_path, home, rec
     assert not home.exists()
     with pytest.raises(DatasetUnavailableError, match=r"there is none.*https://"):
         fetch(tmp_path / "absent.parquet")
-    said = [str(w.message) for w in recwarn.list if issubclass(w.category, FutureWarning)]
+    future = [w for w in recwarn.list if issubclass(w.category, FutureWarning)]
+    said = [str(w.message) for w in future]
     assert len(said) == 2 * (fetch is not fetch_kaggle_credit)
     for text in said:
         assert text.startswith(f"{fetch.__name__}() is deprecated since 0.3")
