@@ -43,6 +43,7 @@ from skdpsynth.schema._rules import (
 )
 from skdpsynth.utils import FEW_NUMBERS, warn_deprecated
 from skdpsynth.utils.arrays import Bools, Floats
+from skdpsynth.utils.containers import native
 from skdpsynth.utils.dtypes import (
     CLOCK,
     EXACT,
@@ -358,6 +359,7 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def _unruled(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, int]]:
     """Yield times never before others about as late, totals, and what is missing."""
+    df = native(df)  # pandas 2 selects no others
     times: dict[Hashable, Floats] = {}
     numbers: list[Hashable] = []
     codes: list[Hashable] = []

@@ -317,3 +317,11 @@ def test_a_column_that_another_decides_in_every_row_is_named_with_the_rule():
     assert not ruled["finding"].str.contains(re.escape(by_town)).any()
     table.loc[5, "land"] = pd.NA
     assert {*told()} == {"town"}
+
+
+def test_numbers_in_another_order_of_bytes_are_checked():
+    """Pandas 2 selects no columns of them."""
+    days = np.arange(40, dtype=">f8")
+    table = pd.DataFrame({"a": days, "b": 3 * days, "c": 4 * days}).astype(">f8")
+    table["d"] = (np.arange(40) % 7).astype(">i4")
+    assert "`a` + `b`" in TableSchema({}).check(table)["finding"].str.cat()
