@@ -323,6 +323,7 @@ def check_objects(columns: Mapping[Hashable, Column], frame: Any) -> None:  # no
 def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """List columns, what of them is not as declared, and in how many rows."""
     columns, unit = schema.columns, schema.privacy_unit
+    df = native(df)  # pandas counts and selects no others
     found: list[tuple[Hashable, str, int]] = []
     for name, series in df.items():
         found += [(name, *pair) for pair in _in_column(name, series, schema)]
@@ -359,7 +360,6 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def _unruled(df: pd.DataFrame, schema: Schema) -> Iterator[tuple[Hashable, str, int]]:
     """Yield times never before others about as late, totals, and what is missing."""
-    df = native(df)  # pandas 2 selects no others
     times: dict[Hashable, Floats] = {}
     numbers: list[Hashable] = []
     codes: list[Hashable] = []
