@@ -65,7 +65,7 @@ class LinkedSynthesizer(BaseEstimator):
 
     See Also
     --------
-    LinkedSchema : What is public.
+    skdpsynth.linked.LinkedSchema : What is public.
     MarginalSynthesizer : One table; it learns the root.
 
     Notes
@@ -132,12 +132,12 @@ class LinkedSynthesizer(BaseEstimator):
         self.budget = budget
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, tables: Mapping[str, Any], y: None = None) -> Self:
+    def fit(self, X: Mapping[str, Any], y: None = None) -> Self:
         """Learn a private generator of tables like these.
 
         Parameters
         ----------
-        tables : dict of str to table
+        X : dict of str to table
             Each table of the schema, in any order of rows: of pandas, polars or Arrow,
             or the path of a CSV or Parquet file; all are read into memory.
         y : None
@@ -163,7 +163,7 @@ class LinkedSynthesizer(BaseEstimator):
             If the result will be poor, of the root, and why.
         """
         del y
-        tree, name = Tree(tables, self.schema), self.schema.root
+        tree, name = Tree(X, self.schema), self.schema.root
         more = {own.name: own.column for own in tree.hidden[name]}
         tree.frames[name] = tree.frames[name].assign(**more)
         root = self._new_root({own.name: own.spec for own in tree.hidden[name]})

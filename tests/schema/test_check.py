@@ -298,6 +298,7 @@ def test_a_column_that_another_decides_in_every_row_is_named_with_the_rule():
     table["code"] = table["code"].astype("Int64").mask(table.index % 9 == 0)
     table["town"] = "t" + (table["code"] // 3).astype("string")
     table["land"] = "l" + (table["code"] // 30).astype("string")
+    table["gap"] = table["land"].mask(table["town"].eq("t5").fillna(False).astype(bool))
     table["free"], table["m"] = rng.choice(["a", "b"], 5000), rng.random(5000) < 0.1
     table["person"] = np.arange(5000) // 2
     table["sex"] = table["person"] % 2 == 0
@@ -317,6 +318,8 @@ def test_a_column_that_another_decides_in_every_row_is_named_with_the_rule():
     assert not ruled["finding"].str.contains(re.escape(by_town)).any()
     table.loc[5, "land"] = pd.NA
     assert {*told()} == {"town"}
+    few = TableSchema({}).check(table[:40])["finding"]
+    assert not few.str.contains("decides").any()
 
 
 def test_numbers_in_another_order_of_bytes_are_checked():
