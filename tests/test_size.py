@@ -35,7 +35,7 @@ FOLDERS = {
     "skdpsynth/sampling": (696, 4771, 3, 5),
     "skdpsynth/schema": (2868, 16779, 6, 39),
     "skdpsynth/synthesizers": (2852, 12282, 12, 9),
-    "skdpsynth/table": (4179, 33502, 11, 46),
+    "skdpsynth/table": (4177, 33498, 11, 46),
     "skdpsynth/training": (1955, 13498, 9, 33),
     "skdpsynth/utils": (1535, 9088, 10, 33),
     "tests": (30933, 277277, 120, 0),

@@ -53,7 +53,7 @@ class Weighted(Query):
         self._ends = np.cumsum(cells)[:-1]
         self.shape = (sum(cells),)
         self.name = f"{self.of}, {len(self.sets)} tables, {sum(cells)} cells"
-        self.sensitivity, self.unit = weighted_sensitivity(self.sets), 1.0 / GRID
+        self.sensitivity, self.spacing = weighted_sensitivity(self.sets), 1.0 / GRID
 
     def codes(self, rows: Any) -> NDArray[Any]:  # noqa: ANN401
         return np.asarray(rows)
@@ -84,7 +84,7 @@ class Weighted(Query):
         given: dict[str, Any] = {"mu": mu, "sensitivity": self.sensitivity}
         line = accountant.reserve_gaussian(self.name, **given, answer=False)
         values = self.release(Parts.of(rows).map(self.codes), line)[None]
-        std = np.array([line.noise_std * self.unit])
+        std = np.array([line.noise_std * self.spacing])
         return Measurement(self, values, std, np.array([mu]))
 
 

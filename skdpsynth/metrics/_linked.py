@@ -163,7 +163,7 @@ def linked_fidelity(
     Units, rows of the root with all that hang on them, are divided into halves by what
     they hold. A score compares one half of the synthetic units with the second half of
     the real ones, its floor the first half of the real units with the same: tables that
-    copy the real ones get the floor, not less. Of each parent the first `max_rows` rows
+    copy the real ones score the floor itself. Of each parent the first `max_rows` rows
     in order count.
     """
     for words, tables in zip(_SIDES, (real, synthetic), strict=True):

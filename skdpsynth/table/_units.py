@@ -134,10 +134,8 @@ def _first(keys: Words, most: int) -> tuple[Ints, Ints]:
 def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
     """Return key of the unit in two words, hash of cells, and place of its rows."""
     unit = frame[schema.privacy_unit]
-    hashes, places = (
-        row_hashes(frame, schema, secret),
-        np.flatnonzero(~is_missing(unit)),
-    )
+    hashes = row_hashes(frame, schema, secret)
+    places = np.flatnonzero(~is_missing(unit))
     words = words_of(unit, secret)[places]
     return np.column_stack((words, hashes[places], places.view(np.uint64)))
 
