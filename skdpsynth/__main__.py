@@ -17,20 +17,29 @@ import textwrap
 import warnings
 from contextlib import ExitStack, suppress
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import skdpsynth
 from skdpsynth.exceptions import PersistenceError, SkdpsynthError
-from skdpsynth.utils import MOST_SHOWN, WIDTH, check_new, is_csv, withheld
+from skdpsynth.utils import (
+    MOST_SHOWN,
+    WIDTH,
+    check_new,
+    is_csv,
+    parse_json,
+    read_text,
+    withheld,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import pandas as pd
 
-    from skdpsynth.base import BaseSynthesizer
     from skdpsynth.evaluation import QualityReport
+    from skdpsynth.linked import LinkedSchema
     from skdpsynth.schema import TableSchema
     from skdpsynth.table.csv_files import CsvFile
     from skdpsynth.utils import Document
@@ -143,6 +152,9 @@ def _check(args: Args) -> None:
 
 def _plan(args: Args) -> None:
     """Print what a budget allows, from dtypes or a schema and guessed counts."""
+    if (linked := _linked_schema(args)) is not None:
+        print(_synthesizer(args, linked).plan(args.rows).to_string())
+        return
     schema, dtypes = _read_schema(args), None
     synthesizer = _synthesizer(args, schema)
     if args.table is not None:
@@ -186,12 +198,18 @@ def _fit(args: Args) -> None:
     """Fit a synthesizer to a private table, and save it."""
     from skdpsynth.privacy import cost_of_failure
 
-    schema = _read_schema(args)
-    table = _table(args, args.table, schema)
-    if is_csv(args.table) and args.infer_dtypes:
-        schema, _ = _found(table, schema)
-        table = replace(table, columns=schema.kinds)
-    synthesizer = _synthesizer(args, schema)
+    table: Any
+    if (linked := _linked_schema(args)) is not None:
+        table, synthesizer = _linked_tables(args, linked), _synthesizer(args, linked)
+    else:
+        schema, (path, *more) = _read_schema(args), args.table
+        if more:
+            raise ValueError("Expected one TABLE, or a --schema of linked tables.")
+        table = _table(args, path, schema)
+        if is_csv(path) and args.infer_dtypes:
+            schema, _ = _found(table, schema)
+            table = replace(table, columns=schema.kinds)
+        synthesizer = _synthesizer(args, schema)
     total: tuple[float, float] | None = args.budget_total
     if args.budget and total:  # it is made where there is none
         synthesizer.budget = skdpsynth.PrivacyBudget(*total, args.budget)
@@ -212,6 +230,22 @@ def _fit(args: Args) -> None:
 def _sample(args: Args) -> None:
     """Draw a synthetic table from a saved synthesizer; this costs no privacy."""
     synthesizer = skdpsynth.load(args.model)
+    if isinstance(synthesizer, skdpsynth.LinkedSynthesizer):
+        names = {name for name in synthesizer.schema.tables if Path(name).name != name}
+        if args.output == _STDOUT or args.output.suffix or names:
+            raise ValueError(
+                "Expected a folder that is not there, for the tables as CSV files, and"
+                f" tables whose names are those of files. Got {str(args.output)!r} and"
+                f" {[*synthesizer.schema.tables]!r}; name one, or sample in Python."
+            )
+        args.output.mkdir()
+        tables = synthesizer.sample(args.rows, random_state=args.seed)
+        for name, rows in tables.items():
+            schema = replace(synthesizer.schema.schema_of(name), **_said(args))
+            _write_rows(args, args.output / f"{name}.csv", iter([rows]), schema)
+        return
+    if not args.output.suffix and args.output != _STDOUT:
+        raise ValueError(f"Expected a file. Got the folder {str(args.output)!r}.")
     drawn: dict[str, Any] = {"random_state": args.seed, "output": "pandas"}
     if args.unit:  # the rows of one are not torn apart
         batches = iter([synthesizer.sample(args.rows, unit=True, **drawn)])
@@ -235,7 +269,10 @@ def _report(args: Args) -> None:
     """Write what the fit of a saved synthesizer spent, as text, Markdown or HTML."""
     from skdpsynth.privacy import PrivacyReport
 
-    report = PrivacyReport.from_dict(skdpsynth.inspect(args.model)["report"])
+    saved = skdpsynth.inspect(args.model)
+    report = PrivacyReport.from_dict(saved["report"])
+    if saved["synthesizer"] == skdpsynth.LinkedSynthesizer.__name__:
+        report = skdpsynth.load(args.model).privacy_report()
     _write_document(report, args.output)
 
 
@@ -303,11 +340,15 @@ def _write_rows(
         write_batches(path, batches, encoding=args.encoding, **how)
 
 
-def _synthesizer(args: Args, schema: TableSchema) -> BaseSynthesizer:
+def _synthesizer(args: Args, schema: TableSchema | LinkedSchema) -> Any:  # noqa: ANN401
     """Make the synthesizer asked for; a ValueError if a parameter is out of range."""
-    settings = {name: vars(args)[name] for name in ("epsilon", "delta", "target")}
+    settings = {name: vars(args)[name] for name in ("epsilon", "delta")}
     kind = getattr(skdpsynth, _SYNTHESIZERS[args.synthesizer])
-    synthesizer: BaseSynthesizer = kind(**settings, schema=schema)
+    if isinstance(schema, skdpsynth.LinkedSchema):
+        kind = skdpsynth.LinkedSynthesizer
+    else:
+        settings["target"] = args.target
+    synthesizer = kind(**settings, schema=schema)
     if args.risk is not None:
         from skdpsynth.privacy import epsilon_for
 
@@ -322,6 +363,34 @@ def _said(args: Args, **flags: str) -> dict[str, Any]:
     flags |= {name: name for name in ("na_values", "decimal", "thousands")}
     said = {name: vars(args).get(flag) for name, flag in flags.items()}
     return {name: value for name, value in said.items() if value not in (None, [])}
+
+
+def _linked_schema(args: Args) -> LinkedSchema | None:
+    """Return a schema of linked tables if the file is one."""
+    if args.schema is None or "linked_version" not in parse_json(
+        read_text(args.schema)
+    ):
+        return None
+    flags = [f"--{own}" for own in ("target", "unit", "max_rows") if vars(args)[own]]
+    flags += ["--synthesizer"] * (args.synthesizer not in ("marginal", "linked"))
+    if flags:
+        raise ValueError(
+            f"Expected no {' or '.join(flags)} beside a schema of linked tables, which"
+            " says this by itself; leave it out."
+        )
+    return skdpsynth.LinkedSchema.from_json(args.schema)
+
+
+def _linked_tables(args: Args, schema: LinkedSchema) -> dict[str, Any]:
+    """Return what reads each of the tables, which are written NAME=TABLE."""
+    paths = dict(str(path).partition("=")[::2] for path in args.table)
+    if set(paths) != set(schema.tables) or len(paths) < len(args.table):
+        names = " ".join(f"{name}=TABLE" for name in schema.tables)
+        raise ValueError(f"Expected {names}, as in the schema. Got {[*paths]!r}.")
+    return {
+        name: _table(args, Path(path), replace(schema.schema_of(name), **_said(args)))
+        for name, path in paths.items()
+    }
 
 
 def _read_schema(args: Args) -> TableSchema:
@@ -362,7 +431,9 @@ def _found(
 def _check_outputs(args: dict[str, Any]) -> None:
     """Refuse files that cannot be written, before anything is spent on them."""
     names = ("table", "schema", "budget", "model", "synthetic", "test")
-    used = [args[name].resolve() for name in names if args.get(name)]
+    given = [args[name] for name in names if args.get(name)]
+    listed = [path if isinstance(path, list) else [path] for path in given]
+    used = [path.resolve() for path in chain.from_iterable(listed)]
     outputs = args.get("output", _STDOUT)
     for path in outputs if isinstance(outputs, list) else [outputs]:
         if path == outputs == _STDOUT:
@@ -443,7 +514,8 @@ def _output(*endings: str) -> dict[str, Any]:
     def fits(path: Path) -> bool:
         return path == _STDOUT or path.suffix.lower() in endings
 
-    return {"type": _type(Path, fits, f"a file named {', '.join(endings)}, or -")}
+    names = ", ".join(filter(None, endings)) + ", or a folder" * ("" in endings)
+    return {"type": _type(Path, fits, f"a file named {names}, or -")}
 
 
 _TABLE = _type(
@@ -452,12 +524,13 @@ _TABLE = _type(
     "a file named .csv (.tsv, .csv.gz) or .parquet, or a folder of these",
 )
 _COUNT = _type(_label_and_rows, all, "LABEL=N with at least one row")
-_TABLES = _output(".csv", ".tsv", ".parquet")
+_TABLES = _output(".csv", ".tsv", ".parquet", "")
 _MANY: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 _FLAG: dict[str, Any] = {"action": "store_true"}
 # By flags and, after a colon, what tells an argument from others of the same flags.
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "table": {"metavar": "TABLE", "type": _TABLE},
+    "table:several": {"metavar": "TABLE", "type": _TABLE, "nargs": "+"},
     "table:optional": {"metavar": "TABLE", "type": _TABLE, "nargs": "?"},
     "model": {"metavar": "MODEL", "type": Path},
     "budget": {"metavar": "BUDGET", "type": Path},
@@ -527,7 +600,7 @@ _COMMANDS: dict[Callable[[Args], None], str] = {
     _plan: f"table:optional {_SETTINGS} --rows --class-count --wide",
     _split: "table --unit --target --test-size --seed -o/--output:parts! --force"
     f" {_FILES}",
-    _fit: f"table {_SETTINGS} {_CHARGES} -o/--output! --force",
+    _fit: f"table:several {_SETTINGS} {_CHARGES} -o/--output! --force",
     _sample: f"model -n! --unit:whole --seed {_TEXT} -o/--output:rows! --force",
     _report: f"model {_PAGE}",
     _card: f"model {_PAGE}",

@@ -153,6 +153,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     _block: Literal["votes", "sampled steps"] | None = None
     # What is known of the columns from another table, so need not be released.
     _known: Metadata | None = None
+    # Tables that hang on the one that is fitted, for its card.
+    _children: Mapping[str, TableSchema] | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         # Outside these limits the certificate of dp-accounting loses its precision.
@@ -337,10 +339,11 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         plans = [plan for plan in plans if not plan.designed]
         return model_card(
             type(self).__name__,
-            self._report,
+            self.privacy_report(),
             self.schema_,
             metadata.classes,
             plans,
+            children=self._children,
             names=[column.name for column in metadata.layout.columns],
             dependent=self._dependent and len(metadata.columns) > 1,
         )

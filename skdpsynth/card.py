@@ -8,7 +8,7 @@ released, so it is as public as the generator is.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from skdpsynth.measure import Allocation
 from skdpsynth.privacy import PrivacyReport, scope_words
@@ -30,16 +30,17 @@ _CODE = (
     "Writing and testing code that will run on the real table: names and types are"
     " the same; so are ranges and categories, but for what is named below."
 )
+_NO_LINKS = (
+    "Sequences and links: rows are drawn one by one, without an order in time, and "
+    "without other tables."
+)
 _BAD_FOR = (
     "Looking up a person or a row: no synthetic row is of anybody.",
     (
         "Rare things: counts of few rows are mostly noise, and a synthetic table that"
         " has none of them does not say that there are none."
     ),
-    (
-        "Sequences and links: rows are drawn one by one, without an order in time, and "
-        "without other tables."
-    ),
+    _NO_LINKS,
     (
         "Significance: standard errors that are computed as if the rows were real are"
         " too small. Draw several tables, and look at how far they are apart."
@@ -64,13 +65,15 @@ def model_card(
     *,
     names: Sequence[Hashable],
     dependent: bool,
+    children: Mapping[str, TableSchema] | None = None,
 ) -> Document:
     """Write the card of a fit, from what is public; without `plans` if none are known.
 
     `names` are those of all columns; `dependent` tells whether it learnt how columns
-    depend on each other.
+    depend on each other; `children` are the tables that hang on this one.
     """
     good, bad = _uses(plans if dependent else (), plans)
+    bad += _BAD_FOR if children is None else [w for w in _BAD_FOR if w != _NO_LINKS]
     described = {name: _described(column) for name, column in schema.columns.items()}
     if schema.privacy_unit is not None:
         described[schema.privacy_unit] = "identifier", "made up; tells whom to protect"
@@ -101,6 +104,7 @@ def model_card(
         Heading("What is in the table"),
         Grid(("column", "kind", "values"), columns),
         *([f"{n_rows}, by class:", Items(sizes)] if classes.labels else [f"{n_rows}."]),
+        *(block for child in (children or {}).items() for block in _child(*child)),
         Heading("What was measured, and how well"),
         (
             "Every release has noise. Its share of the budget (of mu squared; classes"
@@ -127,11 +131,18 @@ def model_card(
         Heading("What the tables are good for"),
         Items(good),
         Heading("What they are bad for"),
-        Items([*bad, *_BAD_FOR, *report.notes]),
+        Items([*bad, *report.notes]),
         Heading("What no figure here covers"),
         Items(report.not_covered),
     ]
     return Document(blocks)
+
+
+def _child(name: str, schema: TableSchema) -> tuple[Block, ...]:
+    """Return what is in a table that hangs on another one."""
+    columns = [(str(own), *_described(kind)) for own, kind in schema.columns.items()]
+    words = f"Rows of {name!r} hang on others, whose hidden columns tell how many."
+    return words, Grid(("column", "kind", "values"), columns)
 
 
 def _described(column: Column) -> tuple[str, str]:

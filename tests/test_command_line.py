@@ -8,12 +8,20 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from pyarrow import parquet as pq
 
 import skdpsynth
-from skdpsynth import IndependentSynthesizer, PrivacyBudget, TableSchema, __main__
+from skdpsynth import (
+    IndependentSynthesizer,
+    Link,
+    LinkedSchema,
+    PrivacyBudget,
+    TableSchema,
+    __main__,
+)
 from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
@@ -511,3 +519,45 @@ def test_a_risk_stands_for_an_epsilon(capsys):
     with pytest.raises(SystemExit):
         main([*fit, "--epsilon", "1"])
     assert "not allowed with argument --risk" in capsys.readouterr().err
+
+
+def test_linked_tables_from_files_to_a_folder(capsys):
+    rng = np.random.default_rng(0)
+    patients = pd.DataFrame(
+        {"patient": range(100, 400), "age": rng.integers(0, 9, 300)}
+    )
+    visits = pd.DataFrame({"patient": rng.integers(100, 400, 500)})
+    visits["day"] = rng.integers(0, 50, 500)
+    patients.to_csv("p.csv", index=False, sep=";")
+    visits.to_csv("v.csv", index=False, sep=";")
+    numbers = Continuous(0, 9, integer=True), Continuous(0, 49, integer=True)
+    tables = {
+        "patients": TableSchema({"age": numbers[0]}),
+        "visits": TableSchema({"day": numbers[1]}),
+    }
+    link = Link("visits", parent="patients", key="patient", order_by="day")
+    LinkedSchema(tables, [link]).to_json("s.json")
+    fit = ["fit", "--schema", "s.json", "--epsilon", "3", "-o", "m.skdp", "--sep", ";"]
+    both = ["patients=p.csv", "visits=v.csv"]
+    for given, words in (
+        (["p.csv"], "Expected patients=TABLE visits=TABLE"),
+        ([*both, "--target", "age"], "Expected no --target beside a schema of linked"),
+        ([*both, "--synthesizer", "G-PATE"], "Expected no --synthesizer beside"),
+    ):
+        assert words in failed(capsys, *fit, *given)
+    assert main([*fit, *both]) == 0
+    plan = ["plan", "--schema", "s.json", "--epsilon", "3", "--rows", "300"]
+    assert "visits" in done(capsys, *plan)
+    synth = skdpsynth.load("m.skdp")
+    report, card = synth.privacy_report(), synth.model_card()
+    assert done(capsys, "report", "m.skdp") == f"{report}\n"
+    assert done(capsys, "card", "m.skdp") == f"{card}\n"
+    assert "one row of patients with the rows that hang on it alone" in str(card)
+    assert "without other tables" not in str(card)
+    done(capsys, "sample", "m.skdp", "-n", "50", "--seed", "1", "-o", "out")
+    for name, rows in synth.sample(50, random_state=1).items():
+        written = pd.read_csv(f"out/{name}.csv", dtype=str)
+        pd.testing.assert_frame_equal(written, rows.astype(str), check_dtype=False)
+    for place in ("out", "-", "one.csv"):
+        failed(capsys, "sample", "m.skdp", "-n", "5", "-o", place)
+    assert not Path("-").exists()

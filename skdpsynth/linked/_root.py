@@ -24,7 +24,7 @@ from skdpsynth.measure import (
     metadata_to_state,
 )
 from skdpsynth.model import series_of
-from skdpsynth.privacy import GRID, PrivacyAccountant, PrivacyBudget
+from skdpsynth.privacy import GRID, PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.sampling import frame_of, unread_values
 from skdpsynth.schema import UNREAD, TableSchema
 from skdpsynth.synthesizers import MarginalSynthesizer
@@ -34,6 +34,7 @@ from skdpsynth.table import (
     NumericDomain,
     TableLayout,
     TableRows,
+    declared_metadata,
     largest_remainder,
 )
 from skdpsynth.utils import EXCESS
@@ -43,6 +44,11 @@ from skdpsynth.utils.arrays import Floats, Ints
 # the scores of visits and households were the same within noise.
 ROOT_SHARE = 0.3
 N_SYNTHETIC = 30_000  # parents that chains are fitted with
+_LEFT_OUT = (
+    "Rows whose key names no row of the parent, rows beyond max_rows and rows without a"
+    " value of order_by were left out; whether there were any is not told. A row whose"
+    " key names rows of several units is protected by none of them."
+)
 
 
 class Root(MarginalSynthesizer):
@@ -130,6 +136,22 @@ class Root(MarginalSynthesizer):
             columns[table], models[table] = model.own, model
         self.measured, self.models, self.metadata = measured, models, tree.metadata
 
+    @property
+    def _children(self) -> Mapping[str, TableSchema]:  # type: ignore[override]
+        return {name: self.linked.schema_of(name) for name in self.models}
+
+    def privacy_report(self) -> PrivacyReport:
+        report, whose = super().privacy_report(), self.linked._unit
+        names = ", ".join(map(repr, self.models))
+        stated = declared_metadata(self.linked.tables[self.linked.root])
+        return replace(
+            report,
+            notes=(*report.notes, _LEFT_OUT),
+            declared=(*stated, f"all columns of {names}; the links"),
+            relation=f"add or remove one {whose}",
+            unit=f"one {whose}",
+        )
+
     def draw(
         self, n_roots: int, rng: np.random.Generator
     ) -> Iterator[tuple[str, pd.DataFrame, TableLayout]]:
@@ -174,7 +196,7 @@ class Root(MarginalSynthesizer):
         self.models, self.metadata, self.measured = {}, {}, {}
         both = zip(self.linked.links, document["children"], strict=True)
         for k, (link, child) in enumerate(both):
-            start, schema = f"link.{k}.", self.linked._schema_of(link.child)
+            start, schema = f"link.{k}.", self.linked.schema_of(link.child)
             own = {
                 name.removeprefix(start): array
                 for name, array in arrays.items()
@@ -227,7 +249,7 @@ def planned_model(schema: LinkedSchema, link: Link) -> LinkModel:
     nothing = CategoryDomain((), nullable=False)
 
     def columns(name: str) -> list[Column]:
-        stated, below = schema._schema_of(name), schema._links_of(name)
+        stated, below = schema.schema_of(name), schema._links_of(name)
         n = sum(not isinstance(own, UNREAD) for own in stated.columns.values())
         n -= sum(len(rule.derived) for rule in stated.rules)
         n += sum(1 + len(own.summaries) for own in below)

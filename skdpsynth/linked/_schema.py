@@ -209,17 +209,25 @@ class LinkedSchema:
         """Return the links of the tables that hang on one, in order."""
         return [link for link in self.links if link.parent == parent]
 
-    def _schema_of(self, name: str) -> TableSchema:
+    def schema_of(self, name: str) -> TableSchema:
         """Return what is public of a table, with its keys as identifiers.
 
-        Those of a child are written as those of its parent. A child has no target.
+        Parameters
+        ----------
+        name : str
+            One of the tables.
+
+        Returns
+        -------
+        TableSchema
+            Keys of a child are written as those of its parent. It has no target.
         """
         schema = self.tables[name]
         columns = dict(schema.columns)
         for link in self._links_of(name):
             columns.setdefault(link.parent_key, Identifier())
         for link in (own for own in self.links if own.child == name):
-            written = self._schema_of(link.parent).columns[link.parent_key]
+            written = self.schema_of(link.parent).columns[link.parent_key]
             columns[link.key] = written
             schema = replace(schema, target=None, class_counts=None)
         return replace(schema, columns=columns)

@@ -20,15 +20,9 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.saved import opened
 from skdpsynth.schema import Column, Continuous
 from skdpsynth.synthesizers import MarginalSynthesizer
-from skdpsynth.table import declared_metadata
+from skdpsynth.utils import Document
 from skdpsynth.utils.containers import converter
 from skdpsynth.utils.sklearn_compat import InstanceOf, fit_context, public_seed
-
-_LEFT_OUT = (
-    "Rows whose key names no row of the parent, rows beyond max_rows and rows without a"
-    " value of order_by were left out; whether there were any is not told. A row whose"
-    " key names rows of several units is protected by none of them."
-)
 
 
 class LinkedSynthesizer(BaseEstimator):
@@ -253,16 +247,19 @@ class LinkedSynthesizer(BaseEstimator):
             Prints as a table.
         """
         check_is_fitted(self)
-        report, whose = self._root.privacy_report(), self.schema._unit
-        names = ", ".join(map(repr, self._root.models))
-        stated = declared_metadata(self.schema.tables[self.schema.root])
-        return replace(
-            report,
-            notes=(*report.notes, _LEFT_OUT),
-            declared=(*stated, f"all columns of {names}; the links"),
-            relation=f"add or remove one {whose}",
-            unit=f"one {whose}",
-        )
+        return self._root.privacy_report()
+
+    def model_card(self) -> Document:
+        """Write the page that goes with a release, as those of one table do.
+
+        Returns
+        -------
+        Document
+            It prints as text, shows in a notebook, and has ``to_markdown(path)`` and
+            ``to_html(path)``. It follows from what the fit released.
+        """
+        check_is_fitted(self)
+        return self._root.model_card()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted synthesizer to one file: models and public metadata.
@@ -322,7 +319,7 @@ class LinkedSynthesizer(BaseEstimator):
 
     def _new_root(self, hidden: Mapping[Hashable, Column]) -> Root:
         """Return what learns all tables, not fitted; the root has hidden columns."""
-        stated = self.schema._schema_of(self.schema.root)
+        stated = self.schema.schema_of(self.schema.root)
         root = Root(
             self.epsilon,
             self.delta,

@@ -110,7 +110,7 @@ class Tree(HoldsPrivateRows):
             )
         assert isinstance(tables, Mapping)
         for name in self.schema.tables:
-            own, child = self.schema._schema_of(name), name != self.schema.root
+            own, child = self.schema.schema_of(name), name != self.schema.root
             least = 0 if child else 2
             rows, layout = open_table(tables[name], schema=own, least=least)
             frame = pd.concat([*rows.each()]) if isinstance(rows, Parts) else rows
@@ -140,7 +140,7 @@ class Tree(HoldsPrivateRows):
         key, frame = self.schema.links[0].parent_key, self.frames[root]
         codes, _ = _matched(frame[key], frame[key], secret)
         codes = np.where(codes < 0, -1 - np.arange(len(codes)), codes)
-        hashes = row_hashes(frame, self.schema._schema_of(root), secret)
+        hashes = row_hashes(frame, self.schema.schema_of(root), secret)
         order = np.lexsort((hashes, codes))
         first = order[np.diff(codes[order], prepend=codes.min() - 1) != 0]
         self.frames[root] = frame.iloc[np.sort(first)].reset_index(drop=True)
@@ -150,7 +150,7 @@ class Tree(HoldsPrivateRows):
         frame, above = self.frames[link.child], self.frames[link.parent]
         own, theirs = _matched(frame[link.key], above[link.parent_key], secret)
         below = [deeper.parent_key for deeper in self.schema._links_of(link.child)]
-        schema = self.schema._schema_of(link.child)
+        schema = self.schema.schema_of(link.child)
         hashes, after = row_hashes(frame, schema, secret, below), np.zeros(len(own))
         if link.order_by is not None:
             known = pairs_of(self.metadata[link.child], link.order_by)[:1]
