@@ -39,17 +39,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skdpsynth.evaluation import QualityReport
-    from skdpsynth.linked import LinkedSchema
     from skdpsynth.schema import TableSchema
     from skdpsynth.table.csv_files import CsvFile
     from skdpsynth.utils import Document
 
 Args = argparse.Namespace
-# By the names of the papers, but for hyphens; a GAN has no epsilon to ask for.
+# A GAN has no epsilon to ask for, and linked tables have a synthesizer of their own.
+_OTHERS = ("GANSynthesizer", "LinkedSynthesizer")
+# By the names of the papers, but for hyphens.
 _SYNTHESIZERS = {
     name.removesuffix("Synthesizer").lower(): name
     for name in skdpsynth.__all__
-    if name.endswith("Synthesizer") and name != "GANSynthesizer"
+    if name.endswith("Synthesizer") and name not in _OTHERS
 }
 _STDOUT = Path("-")
 _NARROW = ["class", "rows", "tables", "signal_to_noise", "dependence", "epsilon_needed"]
@@ -157,6 +158,9 @@ def _plan(args: Args) -> None:
         return
     schema, dtypes = _read_schema(args), None
     synthesizer = _synthesizer(args, schema)
+    if schema.order_by is not None:
+        print(synthesizer.plan(args.rows).to_string())
+        return
     if args.table is not None:
         dtypes = _table(args, args.table, schema).read(rows=0).dtypes
     target = schema.kinds.get(args.target or schema.target)
@@ -229,8 +233,15 @@ def _fit(args: Args) -> None:
 
 def _sample(args: Args) -> None:
     """Draw a synthetic table from a saved synthesizer; this costs no privacy."""
+    from skdpsynth.utils.containers import as_frame
+
     synthesizer = skdpsynth.load(args.model)
-    if isinstance(synthesizer, skdpsynth.LinkedSynthesizer):
+    linked = isinstance(synthesizer, skdpsynth.LinkedSynthesizer)
+    if linked and isinstance(schema := synthesizer.schema, skdpsynth.TableSchema):
+        rows = as_frame(synthesizer.sample(args.rows, random_state=args.seed))
+        _write_rows(args, args.output, iter([rows]), replace(schema, **_said(args)))
+        return
+    if linked:
         names = {name for name in synthesizer.schema.tables if Path(name).name != name}
         if args.output == _STDOUT or args.output.suffix or names:
             raise ValueError(
@@ -271,7 +282,7 @@ def _report(args: Args) -> None:
 
     saved = skdpsynth.inspect(args.model)
     report = PrivacyReport.from_dict(saved["report"])
-    if saved["synthesizer"] == skdpsynth.LinkedSynthesizer.__name__:
+    if saved["synthesizer"] == "LinkedSynthesizer":
         report = skdpsynth.load(args.model).privacy_report()
     _write_document(report, args.output)
 
@@ -340,14 +351,14 @@ def _write_rows(
         write_batches(path, batches, encoding=args.encoding, **how)
 
 
-def _synthesizer(args: Args, schema: TableSchema | LinkedSchema) -> Any:  # noqa: ANN401
+def _synthesizer(args: Args, schema: TableSchema | skdpsynth.LinkedSchema) -> Any:  # noqa: ANN401
     """Make the synthesizer asked for; a ValueError if a parameter is out of range."""
     settings = {name: vars(args)[name] for name in ("epsilon", "delta")}
     kind = getattr(skdpsynth, _SYNTHESIZERS[args.synthesizer])
-    if isinstance(schema, skdpsynth.LinkedSchema):
-        kind = skdpsynth.LinkedSynthesizer
-    else:
+    if isinstance(schema, skdpsynth.TableSchema) and schema.order_by is None:
         settings["target"] = args.target
+    elif args.synthesizer == "marginal":
+        kind = skdpsynth.LinkedSynthesizer  # no other keeps an order
     synthesizer = kind(**settings, schema=schema)
     if args.risk is not None:
         from skdpsynth.privacy import epsilon_for
@@ -365,14 +376,14 @@ def _said(args: Args, **flags: str) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value not in (None, [])}
 
 
-def _linked_schema(args: Args) -> LinkedSchema | None:
+def _linked_schema(args: Args) -> skdpsynth.LinkedSchema | None:
     """Return a schema of linked tables if the file is one."""
     if args.schema is None or "linked_version" not in parse_json(
         read_text(args.schema)
     ):
         return None
     flags = [f"--{own}" for own in ("target", "unit", "max_rows") if vars(args)[own]]
-    flags += ["--synthesizer"] * (args.synthesizer not in ("marginal", "linked"))
+    flags += ["--synthesizer"] * (args.synthesizer != "marginal")
     if flags:
         raise ValueError(
             f"Expected no {' or '.join(flags)} beside a schema of linked tables, which"
@@ -381,7 +392,7 @@ def _linked_schema(args: Args) -> LinkedSchema | None:
     return skdpsynth.LinkedSchema.from_json(args.schema)
 
 
-def _linked_tables(args: Args, schema: LinkedSchema) -> dict[str, Any]:
+def _linked_tables(args: Args, schema: skdpsynth.LinkedSchema) -> dict[str, Any]:
     """Return what reads each of the tables, which are written NAME=TABLE."""
     paths = dict(str(path).partition("=")[::2] for path in args.table)
     if set(paths) != set(schema.tables) or len(paths) < len(args.table):

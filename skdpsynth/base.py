@@ -26,7 +26,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.card import model_card
-from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.exceptions import DegradedResultWarning, InvalidSchemaError
 from skdpsynth.measure import (
     SMALL_SHARE,
     Allocation,
@@ -487,6 +487,12 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         budget: PrivacyBudget | None = None,
     ) -> PrivacyAccountant:
         """Open the ledger of a fit, or of a plan."""
+        if schema.order_by is not None:
+            raise InvalidSchemaError(
+                f"Rows are ordered by {schema.order_by!r}. Expected no 'order_by', as"
+                f" rows of {type(self).__name__} have no order; leave it out, or take"
+                " LinkedSynthesizer."
+            )
         keys_delta = self.delta * Discovery(layout, schema).delta_share
         return PrivacyAccountant(
             epsilon,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skdpsynth.linked._chain import LinkModel
 from skdpsynth.linked._columns import Column
 from skdpsynth.linked._release import SHAPES_SHARE, measure_link
+from skdpsynth.linked._rows import Rows
 from skdpsynth.linked._schema import HIDDEN, Link, LinkedSchema
 from skdpsynth.linked._tree import Tree, cells_of, pairs_of, values_of, weights_of
 from skdpsynth.measure import (
@@ -24,7 +25,13 @@ from skdpsynth.measure import (
     metadata_to_state,
 )
 from skdpsynth.model import series_of
-from skdpsynth.privacy import GRID, PrivacyAccountant, PrivacyBudget, PrivacyReport
+from skdpsynth.privacy import (
+    GRID,
+    PrivacyAccountant,
+    PrivacyBudget,
+    PrivacyReport,
+    unit_words,
+)
 from skdpsynth.sampling import frame_of, unread_values
 from skdpsynth.schema import UNREAD, TableSchema
 from skdpsynth.synthesizers import MarginalSynthesizer
@@ -56,6 +63,7 @@ class Root(MarginalSynthesizer):
 
     _share = ROOT_SHARE
     linked: LinkedSchema
+    rows: Rows | None = None  # of one table with order
     tree: Tree | None = None  # all rows, while it is fitted
     # By child: what was released, and what rows are drawn from.
     measured: Mapping[str, list[Measurement]]
@@ -71,8 +79,8 @@ class Root(MarginalSynthesizer):
     ) -> PrivacyAccountant:
         accountant = super()._accountant(layout, schema, epsilon)
         if budget is not None:
-            label = f"fit, per {self.linked._unit}"
-            budget.charge(epsilon, self.delta, label=label, unit=self.linked._unit)
+            unit = self.linked.root if self.rows else self.linked._unit
+            budget.charge(epsilon, self.delta, label=f"fit, per {unit}", unit=unit)
         return accountant
 
     def _fit(
@@ -141,15 +149,19 @@ class Root(MarginalSynthesizer):
         return {name: self.linked.schema_of(name) for name in self.models}
 
     def privacy_report(self) -> PrivacyReport:
-        report, whose = super().privacy_report(), self.linked._unit
+        report, whose = super().privacy_report(), f"one {self.linked._unit}"
+        words = {"relation": f"add or remove {whose}", "unit": whose}
+        if self.rows is not None:
+            most = self.rows.schema.max_rows_per_unit or 1
+            words = unit_words(self.linked.root, most)
         names = ", ".join(map(repr, self.models))
         stated = declared_metadata(self.linked.tables[self.linked.root])
         return replace(
             report,
             notes=(*report.notes, _LEFT_OUT),
             declared=(*stated, f"all columns of {names}; the links"),
-            relation=f"add or remove one {whose}",
-            unit=f"one {whose}",
+            relation=words["relation"],
+            unit=words["unit"],
         )
 
     def draw(
@@ -185,7 +197,8 @@ class Root(MarginalSynthesizer):
             metadata = metadata_to_state(self.metadata[link.child])
             children.append({"model": model, "metadata": metadata})
             arrays |= {f"link.{k}.{name}": array for name, array in own.items()}
-        links = {"schema": self.linked.to_json(), "children": children}
+        links: dict[str, Any] = {"schema": self.linked.to_json(), "children": children}
+        links |= {"rows": self.rows.to_state()} if self.rows else {}
         return {"root": document, **links}, arrays
 
     def _restore_generator(
@@ -193,6 +206,7 @@ class Root(MarginalSynthesizer):
     ) -> None:
         super()._restore_generator(document["root"], arrays)
         self.linked = LinkedSchema.from_json(document["schema"])
+        self.rows = Rows.from_state(document["rows"]) if "rows" in document else None
         self.models, self.metadata, self.measured = {}, {}, {}
         both = zip(self.linked.links, document["children"], strict=True)
         for k, (link, child) in enumerate(both):

@@ -232,6 +232,48 @@ class LinkedSchema:
             schema = replace(schema, target=None, class_counts=None)
         return replace(schema, columns=columns)
 
+    @classmethod
+    def of_rows(cls, schema: TableSchema) -> LinkedSchema:
+        """Return one table whose units have rows in order as two: units, and rows.
+
+        Parameters
+        ----------
+        schema : TableSchema
+            With `privacy_unit` and `order_by`. Its `per_unit` columns are those of the
+            units.
+
+        Returns
+        -------
+        LinkedSchema
+            The root is named as the unit, and the other table ``rows of ...``.
+
+        Raises
+        ------
+        InvalidSchemaError
+            If the schema has no order, or no column of it can be one.
+        """
+        unit, most = schema.privacy_unit, schema.max_rows_per_unit
+        if unit is None or most is None or schema.order_by is None:
+            raise InvalidSchemaError(
+                "Expected a schema with 'privacy_unit' and 'order_by'. Got"
+                f" {unit!r} and {schema.order_by!r}; state both."
+            )
+        constant = {unit, *schema.per_unit}
+        plain, parts = of_rows_alone(schema), []
+        for of_units in (True, False):
+            columns = {
+                name: kind
+                for name, kind in schema.columns.items()
+                if name != unit and (name in constant) == of_units
+            }
+            rules = [r for r in schema.rules if (r.names[0] in constant) == of_units]
+            target = schema.target if schema.target in columns else None
+            parts.append(replace(plain, columns=columns, rules=rules, target=target))
+        root = str(unit)
+        child = f"rows of {root}"
+        link = Link(child, root, unit, max_rows=most, order_by=schema.order_by)
+        return cls(dict(zip((root, child), parts, strict=True)), [link])
+
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Write the schema as JSON, to be read, edited and kept.
 
@@ -370,3 +412,9 @@ class LinkedSchema:
                 f"The summaries of the {link} must be Continuous, Categorical or"
                 f" Boolean columns in no rule. Got {left!r}; leave them out."
             )
+
+
+def of_rows_alone(schema: TableSchema) -> TableSchema:
+    """Return a schema without what it says of units."""
+    left = {"privacy_unit": None, "max_rows_per_unit": None, "order_by": None}
+    return replace(schema, per_unit=(), **left)  # type: ignore[arg-type]

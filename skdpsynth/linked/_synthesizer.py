@@ -14,11 +14,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.linked._root import Root, planned_model, share_of_pairs
+from skdpsynth.linked._rows import Rows
 from skdpsynth.linked._schema import LinkedSchema
 from skdpsynth.linked._tree import Tree
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.saved import opened
-from skdpsynth.schema import Column, Continuous
+from skdpsynth.schema import Column, Continuous, TableSchema
 from skdpsynth.synthesizers import MarginalSynthesizer
 from skdpsynth.utils import Document
 from skdpsynth.utils.containers import converter
@@ -39,9 +40,11 @@ class LinkedSynthesizer(BaseEstimator):
         Total epsilon of a fit, in (0, inf]. Infinite means without noise.
     delta : float, default=1e-5
         Total delta of a fit, in (0, 1).
-    schema : LinkedSchema
+    schema : LinkedSchema or TableSchema
         The tables, and how they hang together. What it leaves out of the root is
-        measured; of the others it must describe all columns.
+        measured; of the others it must describe all columns. A `TableSchema` with
+        `privacy_unit` and `order_by` is that of one table whose units have rows in
+        order; its `per_unit` columns are those of the root.
     random_state : int, RandomState instance or None, default=None
         Seeds what is drawn from the noisy tables, and `sample`, never the noise.
     budget : PrivacyBudget, optional
@@ -107,7 +110,7 @@ class LinkedSynthesizer(BaseEstimator):
             name: MarginalSynthesizer._parameter_constraints[name]
             for name in ("epsilon", "delta", "budget", "random_state")
         },
-        "schema": [InstanceOf(LinkedSchema)],
+        "schema": [InstanceOf(LinkedSchema), InstanceOf(TableSchema)],
     }
 
     def __init__(
@@ -115,7 +118,7 @@ class LinkedSynthesizer(BaseEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         *,
-        schema: LinkedSchema,
+        schema: LinkedSchema | TableSchema,
         random_state: int | np.random.RandomState | None = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
@@ -126,14 +129,15 @@ class LinkedSynthesizer(BaseEstimator):
         self.budget = budget
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Mapping[str, Any], y: None = None) -> Self:
+    def fit(self, X: object, y: None = None) -> Self:
         """Learn a private generator of tables like these.
 
         Parameters
         ----------
-        X : dict of str to table
+        X : dict of str to table, or table
             Each table of the schema, in any order of rows: of pandas, polars or Arrow,
-            or the path of a CSV or Parquet file; all are read into memory.
+            or the path of a CSV or Parquet file; all are read into memory. With a
+            `TableSchema` the one table that it describes.
         y : None
             Ignored.
 
@@ -157,11 +161,14 @@ class LinkedSynthesizer(BaseEstimator):
             If the result will be poor, of the root, and why.
         """
         del y
-        tree, name = Tree(X, self.schema), self.schema.root
+        rows = None
+        if isinstance(self.schema, TableSchema):
+            rows, X = Rows.parted(X, self.schema)
+        tree, name = Tree(X, self._linked), self._linked.root
         more = {own.name: own.column for own in tree.hidden[name]}
         tree.frames[name] = tree.frames[name].assign(**more)
         root = self._new_root({own.name: own.spec for own in tree.hidden[name]})
-        root.tree = tree
+        root.tree, root.rows = tree, rows
         for old in ("_root", "epsilon_", "delta_", "measurements_"):
             self.__dict__.pop(old, None)
         try:
@@ -175,7 +182,7 @@ class LinkedSynthesizer(BaseEstimator):
         n_roots: int = 1,
         *,
         random_state: int | np.random.RandomState | None = None,
-    ) -> dict[str, Any]:
+    ) -> Any:  # noqa: ANN401 - tables, or a table
         """Draw synthetic tables. It costs no privacy, however much is drawn.
 
         Parameters
@@ -187,9 +194,10 @@ class LinkedSynthesizer(BaseEstimator):
 
         Returns
         -------
-        dict of str to table
+        dict of str to table, or table
             Each with columns, order of columns, dtypes and container of what was
-            fitted. Keys are new, from 0 on. Rows come parent by parent, in order.
+            fitted. Keys are new, from 0 on. Rows come parent by parent, in order. Of
+            one table: all rows of so many units.
 
         Raises
         ------
@@ -200,10 +208,11 @@ class LinkedSynthesizer(BaseEstimator):
         rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
-        return {
-            name: converter(layout.container)(frame)
-            for name, frame, layout in self._root.draw(n_roots, rng)
-        }
+        drawn, rows = [*self._root.draw(n_roots, rng)], self._root.rows
+        if rows is not None:
+            frame = rows.joined(*(own for _, own, _ in drawn))
+            return converter(rows.container)(frame)
+        return {name: converter(form.container)(own) for name, own, form in drawn}
 
     def plan(self, n_roots: int) -> pd.DataFrame:
         """Return what the budget allows, before any data is touched.
@@ -221,7 +230,7 @@ class LinkedSynthesizer(BaseEstimator):
             that hangs on another all rows of a unit weigh 1 together. The noise does
             not depend on how many they are.
         """
-        schema, hidden, listed = self.schema, dict[Hashable, Any](), {}
+        schema, hidden, listed = self._linked, dict[Hashable, Any](), {}
         for link in schema._links_of(schema.root):
             hidden[link._count] = Continuous(0, link.max_rows, integer=True)
             kinds = schema.tables[link.child].columns
@@ -312,14 +321,15 @@ class LinkedSynthesizer(BaseEstimator):
     def _restored(cls, document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         root = Root._restored(document, arrays)
         given = root.epsilon, root.delta
-        self = cls(*given, schema=root.linked, random_state=root.random_state)
+        schema = root.rows.schema if root.rows else root.linked
+        self = cls(*given, schema=schema, random_state=root.random_state)
         self._keep(root)
         self.sample(1, random_state=0)  # what cannot be drawn is refused here
         return self
 
     def _new_root(self, hidden: Mapping[Hashable, Column]) -> Root:
         """Return what learns all tables, not fitted; the root has hidden columns."""
-        stated = self.schema.schema_of(self.schema.root)
+        stated = self._linked.schema_of(self._linked.root)
         root = Root(
             self.epsilon,
             self.delta,
@@ -327,8 +337,14 @@ class LinkedSynthesizer(BaseEstimator):
             budget=self.budget,
             random_state=self.random_state,
         )
-        root.linked = self.schema
+        root.linked = self._linked
         return root
+
+    @property
+    def _linked(self) -> LinkedSchema:
+        """What is public, as of several tables."""
+        own = self.schema
+        return own if isinstance(own, LinkedSchema) else LinkedSchema.of_rows(own)
 
     def _keep(self, root: Root) -> Self:
         """Keep what was fitted, and set what users read off it."""
@@ -337,7 +353,7 @@ class LinkedSynthesizer(BaseEstimator):
         self.epsilon_, self.delta_ = root.epsilon_, root.delta_
         self.measurements_: dict[str, Any] = dict(root.measured)
         if hasattr(root, "measurements_"):
-            self.measurements_[self.schema.root] = root.measurements_
+            self.measurements_[root.linked.root] = root.measurements_
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

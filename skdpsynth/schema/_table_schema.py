@@ -48,7 +48,7 @@ _VERSION = 1  # of the JSON of a schema
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 # A noisy number of units is released for each number of rows: 2 s for so many.
 _MOST_ROWS_PER_UNIT = 100_000
-_UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
+_UNIT = ("privacy_unit", "max_rows_per_unit", "order_by", "per_unit")
 _CSV = ("na_values", "decimal", "thousands")  # how files are written
 # Options that are written only where they are given: most tables need none of them.
 _RARE = (
@@ -320,6 +320,9 @@ class TableSchema(Stated):
         Columns that have one value in all rows of a unit, such as the year of birth of
         a patient: so have those of a synthetic unit that ``sample(..., unit=True)``
         draws. A rule is about such columns alone, or none, or computes one of others.
+    order_by : column name or None, default=None
+        The column that the rows of a unit are ordered by: a number, a time or an
+        ordered category. Only `LinkedSynthesizer` keeps the order; others refuse it.
     na_values : sequence of str, default=()
         Texts that stand for a missing value in a CSV file, such as "-", beside those of
         `pandas.read_csv`. Ignored for other tables.
@@ -362,6 +365,7 @@ class TableSchema(Stated):
     privacy_unit: Hashable = None
     max_rows_per_unit: int | None = None
     per_unit: Sequence[Hashable] = ()
+    order_by: Hashable = None
     na_values: Sequence[str] = ()
     decimal: str | None = None
     thousands: str | None = None
@@ -408,6 +412,14 @@ class TableSchema(Stated):
                 "The columns 'per_unit' of TableSchema have one value in all rows of a"
                 f" unit. Expected 'privacy_unit', and other columns than that. Got"
                 f" {self.privacy_unit!r} and {list(self.per_unit)!r}."
+            )
+        if self.order_by is not None and self.order_by not in (
+            self.columns.keys() - constant - {self.privacy_unit}
+        ):
+            raise InvalidSchemaError(
+                f"The rows of a unit are ordered by {self.order_by!r}. Expected"
+                " 'privacy_unit', and a column that is described and not in 'per_unit';"
+                " correct the schema."
             )
         for rule in self.rules:
             added = rule.names if isinstance(rule, SumOf) else ()
@@ -488,7 +500,7 @@ class TableSchema(Stated):
     def __repr__(self) -> str:
         options = [
             f"{name}={getattr(self, name)!r}"
-            for name in ("target", "n_rows", "class_counts", *_CSV[1:], *_UNIT[:2])
+            for name in ("target", "n_rows", "class_counts", *_CSV[1:], *_UNIT[:3])
             if getattr(self, name) is not None
         ]
         listed = {"per_unit": self.per_unit, "na_values": self.na_values}
