@@ -14,7 +14,7 @@ import re
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -92,6 +92,7 @@ def _in_full(cls: type) -> str:
     return re.sub(lines, entries, inspect.cleandoc(cls.__doc__ or ""), flags=re.M)
 
 
+@dataclass(eq=False, repr=False)  # these are scikit-learn's
 class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta):
     """Base class of all synthesizers.
 
@@ -111,6 +112,13 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
     >>> issubclass(GPATESynthesizer, BaseSynthesizer)
     True
     """
+
+    # What all have as parameters; a subclass is a dataclass too, and adds its own.
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    target: Hashable = None
+    schema: TableSchema | None = None
+    budget: PrivacyBudget | None = None
 
     # What docstrings of synthesizers say alike, in the place of "name : shared".
     _shared_docs = """\
@@ -150,9 +158,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     # Part of the squared mu of a fit that it may spend; the rest is of other tables.
     _share: ClassVar[float] = 1.0
     # What a class may release as one block, with a tail: see `privacy._calibration`.
-    _block: Literal["votes", "sampled steps"] | None = None
+    _block: ClassVar[Literal["votes", "sampled steps"] | None] = None
     # What is known of the columns from another table, so need not be released.
-    _known: Metadata | None = None
+    _known: ClassVar[Metadata | None] = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         # Outside these limits the certificate of dp-accounting loses its precision.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -14,12 +15,10 @@ from skdpsynth.measure import Training
 from skdpsynth.privacy import (
     GRID,
     PrivacyAccountant,
-    PrivacyBudget,
     Reservation,
     telling,
 )
 from skdpsynth.privacy.statistics import gaussian_sum, gnmax
-from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import (
     ClassGAN,
     ClassRun,
@@ -48,6 +47,8 @@ _TEACHER_STEPS = 2  # per round
 _NOISY_NETWORK_RATE = 1e-2
 
 
+@without_those_of_0_2
+@dataclass(eq=False, repr=False)
 class GPATESynthesizer(ClassGAN):
     """G-PATE for tables.
 
@@ -120,40 +121,16 @@ class GPATESynthesizer(ClassGAN):
     (5, 22)
     """
 
-    @without_those_of_0_2
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        target: Hashable = None,
-        schema: TableSchema | None = None,
-        budget: PrivacyBudget | None = None,
-        init: Init = "measured",
-        n_teachers: int | Literal["auto"] = "auto",
-        n_iter: int | Literal["auto"] = "auto",
-        batch_size: int = 32,
-        max_grad_norm: float = 0.1,
-        projection_dim: int = 5,
-        n_bins: int = 10,
-        hidden_dims: Widths = ((256, 256), ()),
-        device: str | torch.device = "auto",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.schema = schema
-        self.budget = budget
-        self.init = init
-        self.n_teachers = n_teachers
-        self.n_iter = n_iter
-        self.batch_size = batch_size
-        self.max_grad_norm = max_grad_norm
-        self.projection_dim = projection_dim
-        self.n_bins = n_bins
-        self.hidden_dims = hidden_dims
-        self.device = device
-        self.random_state = random_state
+    init: Init = "measured"
+    n_teachers: int | Literal["auto"] = "auto"
+    n_iter: int | Literal["auto"] = "auto"
+    batch_size: int = 32
+    max_grad_norm: float = 0.1
+    projection_dim: int = 5
+    n_bins: int = 10
+    hidden_dims: Widths = ((256, 256), ())
+    device: str | torch.device = "auto"
+    random_state: int | np.random.RandomState | None = None
 
     @staticmethod
     def _paper(epsilon: float) -> dict[str, Any]:

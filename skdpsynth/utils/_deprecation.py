@@ -31,23 +31,26 @@ def warn_deprecated(what: str, *, since: str, removed_in: str, remedy: str) -> N
 def without(
     *, since: str, removed_in: str, **remedies: str
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a constructor or function accept what went: a warning says what to do.
+    """Make a class or function accept what went: a warning says what to do.
 
     They have no effect otherwise. `remedies` has a sentence for each of them, and maybe
-    for others, which this constructor still has.
+    for others, which this one still has.
     """
 
-    def decorate(constructor: Callable[P, R]) -> Callable[P, R]:
-        went = remedies.keys() - inspect.signature(constructor).parameters.keys()
+    def decorate(called: Callable[P, R]) -> Callable[P, R]:
+        if isinstance(called, type):
+            called.__init__ = decorate(called.__init__)  # type: ignore[misc]
+            return called
+        went = remedies.keys() - inspect.signature(called).parameters.keys()
 
-        @functools.wraps(constructor)
+        @functools.wraps(called)
         def accepting(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in went & kwargs.keys():
                 del kwargs[name]
                 warn_deprecated(
                     name, since=since, removed_in=removed_in, remedy=remedies[name]
                 )
-            return constructor(*args, **kwargs)
+            return called(*args, **kwargs)
 
         accepting.went = frozenset(went)  # type: ignore[attr-defined]
         return accepting
