@@ -352,7 +352,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
 
 def _require_marginals(measurements: Measurements) -> None:
     """Raise a ValueError unless something was measured of every class."""
-    if not all(measurements.rounds):
+    if not all(measurements.rounds_by_class):
         raise ValueError(
             "Expected measurements of the columns of a table. Got none; take"
             " measurements_ of a fit that measures, such as MarginalSynthesizer."

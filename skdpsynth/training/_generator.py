@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skdpsynth.model import AdamSteps, Arrays
+from skdpsynth.model import Arrays
 
 Features = Callable[[Tensor], Tensor]
 Score = Callable[[Tensor], Tensor]
@@ -64,9 +64,9 @@ def on_device(device: torch.device) -> Arrays:
     return Arrays(torch, take, lambda values: values.cpu().numpy())
 
 
-# Of networks, as in DCGAN (Radford et al. 2016): else two chase each other.
-MOMENTUM = 0.5
-_SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
+# Of `Adam` for networks, as in DCGAN (Radford et al. 2016), since two chase each other;
+# mean squares of gradients follow the last hundred steps.
+NETWORK_BETAS = 0.5, 0.99
 MOST_PRODUCTS = 500  # of columns, as features: all of 32 columns
 # Rows times the mu of all steps, over the root of the number of features, from which
 # steps are not mostly noise: 1,000 rows of 14 columns at a twentieth of epsilon 1.
@@ -75,28 +75,6 @@ _CLEAR = 6.0
 # finished one: of 4096 bins 64 MB. And rows, labels, codes or teachers whose mean is
 # known to a sixteenth of a deviation, which is enough for a step.
 N_KNOWN, BATCH = 4096, 256
-
-
-class Adam:
-    """Turns gradients into the direction of the next step, of about unit size.
-
-    `floor` is the size of a gradient that counts as nothing, `momentum` what is left of
-    the last direction.
-    """
-
-    def __init__(self, floor: float = 1e-12, momentum: float = 0.9) -> None:
-        self._floor, self._betas = floor, (momentum, _SQUARES)
-        self._place: Tensor | None = None
-
-    @torch.no_grad()
-    def __call__(self, gradient: Tensor) -> Tensor:
-        """Return the direction of the next step, of the shape of `gradient`."""
-        if self._place is None:
-            self._place = torch.zeros_like(gradient)
-            self._step = AdamSteps([self._place], betas=self._betas, floor=self._floor)
-        self._place.zero_()
-        self._step([-gradient], rate=1.0)
-        return self._place.clone()
 
 
 def n_products(n_columns: int) -> int:

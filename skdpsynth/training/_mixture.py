@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skdpsynth.measure import RARE
-from skdpsynth.model import Components, Mixture, ReleasedClass, slopes_of_loss
-from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Score, Trainer, products
+from skdpsynth.model import Adam, Components, Mixture, ReleasedClass, slopes_of_loss
+from skdpsynth.training._generator import MOST_PRODUCTS, Score, Trainer, products
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 # Where a probability is next to 0 or 1; without a limit steps that diverge end in NaN.
@@ -239,8 +239,8 @@ class MixtureTrainer(Trainer):
         log_weights, parameters = self.parameters.values()
         start = parameters, log_weights[None], self._home, self._start.n_together
         slopes = slopes_of_loss([self._released], self._heads, *start)
-        step = self._adam(-torch.cat([part.flatten() for part in reversed(slopes)]))
-        self._set(self._flat() + rate * step)
+        (step,) = self._adam([torch.cat([x.flatten() for x in reversed(slopes)])])
+        self._set(self._flat() - rate * step)
 
     def _bins(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return what is trained, and the probabilities of bins, until it changes."""

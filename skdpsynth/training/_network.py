@@ -14,8 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from skdpsynth.measure import RARE
-from skdpsynth.model import Mixture
-from skdpsynth.training._generator import BATCH, MOMENTUM, N_KNOWN, Adam, Score, Trainer
+from skdpsynth.model import Adam, Mixture
+from skdpsynth.training._generator import (
+    BATCH,
+    N_KNOWN,
+    NETWORK_BETAS,
+    Score,
+    Trainer,
+)
 from skdpsynth.utils.arrays import Floats
 
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
@@ -86,7 +92,7 @@ class NetworkTrainer(Trainer):
             self.parameters[f"weight {depth}"] = weight
             self.parameters[f"bias {depth}"] = torch.zeros(n_out, device=self._device)
         weight *= 0.1  # of the last layer: nearly even bins at first
-        self._direction = Adam(momentum=MOMENTUM)  # type: ignore[method-assign]
+        self._adam = Adam(NETWORK_BETAS)
         self._last: tuple[Draws, tuple[Tensor, Tensor, list[Tensor]]] | None = None
 
     @staticmethod
@@ -192,6 +198,10 @@ class NetworkTrainer(Trainer):
         of_bins, of_groups = values.tensor_split([self.n_columns], 1)
         parts = zip(self._runs, of_groups.split(self._of_groups, 1), strict=True)
         return of_bins + _joined([run.spread(part) for run, part in parts])
+
+    def _direction(self, gradient: Tensor) -> Tensor:
+        direction: Tensor = self._adam([gradient])[0]
+        return direction
 
     def _set(self, flat: Tensor) -> None:
         super()._set(flat)

@@ -11,8 +11,8 @@ import torch
 from _training import factor_trainer
 from scipy.special import ndtri
 
-from skdpsynth.model import FactorGenerator
-from skdpsynth.training import Adam, NetworkTrainer, n_products, resolve_device
+from skdpsynth.model import Adam, FactorGenerator
+from skdpsynth.training import NetworkTrainer, n_products, resolve_device
 
 LOADINGS = np.random.default_rng(0).normal(size=(3, 2))
 RATE = 0.3
@@ -160,14 +160,14 @@ def test_directions_are_those_of_torch(momentum, dtype):
     place = torch.zeros(7, dtype=dtype)
     settings = {"betas": (momentum, 0.99), "eps": 1e-3, "maximize": True}
     expected = torch.optim.Adam([place], lr=1.0, **settings)
-    adam = Adam(floor=1e-3, momentum=momentum)
+    adam = Adam((momentum, 0.99), floor=1e-3)
     for step in range(20):
         place.zero_()
         place.grad = torch.randn(7, dtype=dtype, generator=generator) * 10.0**-step
         expected.step()
         # A copy, as a discriminator takes that follows, leaves the state alone.
-        copy.deepcopy(adam)(place.grad + 1.0)
-        torch.testing.assert_close(adam(place.grad), place)
+        copy.deepcopy(adam)([place.grad + 1.0])
+        torch.testing.assert_close(adam([place.grad])[0], place)
 
 
 # --- The network as a generator: its rows, its gradients and what is left of it -------
