@@ -7,7 +7,7 @@ columns are too many for tables. Everything else follows from these: post-proces
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +28,6 @@ from skdpsynth.measure._query import (
     Marginals,
     Moments,
     Pairs,
-    Query,
     Ranks,
     Triples,
 )
@@ -77,8 +76,17 @@ def measure(
     if any(plan.pairs.mu for plan in plans):
         measured = _two_columns(_with_bins(measured, plans), plans, ask)
         measured = _related_columns(measured, plans, ask)
-    of_classes = _queries_of_classes(measured, plans)
-    more = [ask.of_each(query, [mu], [c]) for c, query, mu in of_classes]
+    more, related = [], any(isinstance(answer.query, Cells) for answer in measured)
+    for c, plan in enumerate(plans):
+        if plan.triples.mu:
+            groups = measured.bins.groups(measured.bin_shares[c], plan.n_groups)
+            triples = Triples(measured.bins, groups, plan.n_groups)
+            unspent = 0.0 if related else plan.relations.mu
+            mu = math.hypot(plan.triples.mu, unspent)
+            more.append(ask.of_each(triples, [mu], [c]))
+        if plan.moments.mu:
+            moments = Moments.of(measured.model, c, float(measured.sizes[c]))
+            more.append(ask.of_each(moments, [plan.moments.mu], [c]))
     return measured.and_more(*more)
 
 
@@ -245,22 +253,6 @@ def choose_worst(
     if measured.has_pairs[place]:
         gains[measured.pairs.asked[place][tuple(pairs.T)]] = -math.inf
     return Pairs(bins, pairs[[gains.argmax()]])
-
-
-def _queries_of_classes(
-    measured: Measurements, plans: Sequence[Allocation]
-) -> Iterator[tuple[int, Query, float]]:
-    """Choose what is asked of each class alone: triples, or second moments."""
-    related = any(isinstance(answer.query, Cells) for answer in measured)
-    for c, plan in enumerate(plans):
-        if plan.triples.mu:
-            groups = measured.bins.groups(measured.bin_shares[c], plan.n_groups)
-            unspent = 0.0 if related else plan.relations.mu
-            mu = math.hypot(plan.triples.mu, unspent)
-            yield c, Triples(measured.bins, groups, plan.n_groups), mu
-        if plan.moments.mu:
-            query = Moments.of(measured.model, c, float(measured.sizes[c]))
-            yield c, query, plan.moments.mu
 
 
 def _related_columns(

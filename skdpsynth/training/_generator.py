@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -94,6 +94,13 @@ def products(rows: Tensor, pairs: Tensor) -> Tensor:
     return both.unflatten(0, rows.shape[:-1])
 
 
+class Draws(NamedTuple):
+    """What generated rows are made of, row by row."""
+
+    codes: Tensor  # what their columns share: a component, or normal numbers
+    noise: Tensor  # what each column, or bin, has alone
+
+
 class Trainer(ABC):
     """The generator of one class while it is trained. It never sees a private row.
 
@@ -125,34 +132,34 @@ class Trainer(ABC):
         return torch.randn(shape, generator=self._generator).to(self._device)
 
     @abstractmethod
-    def draw(self, n_rows: int) -> Any:  # noqa: ANN401 - each form has its own
+    def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
 
     @abstractmethod
-    def rows(self, draws: Any) -> Tensor:  # noqa: ANN401
+    def rows(self, draws: Draws) -> Tensor:
         """Generate rows of shape (n_rows, n_columns)."""
 
     @abstractmethod
     def features(self, rows: Tensor) -> Tensor:
         """Return what discriminators see of rows, of each row alone: public."""
 
-    def mean_features(self, draws: Any) -> Tensor:  # noqa: ANN401
+    def mean_features(self, draws: Draws) -> Tensor:
         """Compute the mean features of generated rows, as well as draws show them."""
         return self.features(self.rows(draws)).double().mean(0)
 
-    def gradient_of_means(self, draws: Any, along: Tensor) -> Tensor:  # noqa: ANN401
+    def gradient_of_means(self, draws: Draws, along: Tensor) -> Tensor:
         """Differentiate the mean features along a direction, by what is trained."""
         return self.gradient(draws, lambda rows: self.features(rows) @ along.float())
 
     @abstractmethod
-    def gradient(self, draws: Any, score: Score) -> Tensor:  # noqa: ANN401
+    def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the trained parameters."""
 
     def ascend(self, gradient: Tensor, share: float = 1.0) -> None:
         """Take one step along a gradient, of a share of the full length."""
         self._take(self._direction(gradient), self._rate() * share)
 
-    def approach(self, aim: Tensor, draws: Any, share: float) -> None:  # noqa: ANN401
+    def approach(self, aim: Tensor, draws: Draws, share: float) -> None:
         """Take one step of mean features to an aim, of a share of the full length.
 
         It ends where they are nearest to the aim: longer ones only swing around it.
@@ -169,7 +176,7 @@ class Trainer(ABC):
         nearest = torch.nan_to_num((aim - before) @ moved / (moved @ moved))
         self._take(direction, rate * float(nearest.clamp(0.0, 1.0)))
 
-    def result(self) -> Any:  # noqa: ANN401
+    def result(self) -> Any:  # noqa: ANN401 - a mixture, or loadings
         """Return the generator of the mean parameters over the second half."""
         self._set(self._sum / (self._step - self._n_steps // 2))
         return self.present()

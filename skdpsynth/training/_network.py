@@ -19,6 +19,7 @@ from skdpsynth.training._generator import (
     BATCH,
     N_KNOWN,
     NETWORK_BETAS,
+    Draws,
     Score,
     Trainer,
 )
@@ -26,13 +27,6 @@ from skdpsynth.utils.arrays import Floats
 
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 N_CODES = 64  # normal numbers that a row is made of; the papers state none
-
-
-class Draws(NamedTuple):
-    """What some rows are made of: normal codes, and a Gumbel number per bin."""
-
-    codes: Tensor
-    gumbels: Tensor
 
 
 class Run(NamedTuple):
@@ -138,7 +132,7 @@ class NetworkTrainer(Trainer):
                 weights = [
                     p.detach().requires_grad_() for p in self.parameters.values()
                 ]
-                perturbed = self._logits(draws.codes, weights) + draws.gumbels
+                perturbed = self._logits(draws.codes, weights) + draws.noise
             drawn = self._by_column(perturbed.detach(), _largest)
             self._last = draws, (drawn, perturbed, weights)
         return self._last[1]

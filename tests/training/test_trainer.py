@@ -60,7 +60,7 @@ def test_the_trainer_draws_as_its_generator_does():
     """The same draws give the same rows in torch and in numpy, of its own class."""
     trainer, n_rows = make_trainer(), 50
     draws = trainer.draw(n_rows)
-    values = [draws.noise.double().numpy(), draws.factors.double().numpy()]
+    values = [draws.noise.double().numpy(), draws.codes.double().numpy()]
     replay = SimpleNamespace(standard_normal=lambda shape: values.pop(0).copy())
     generator = FactorGenerator(np.array([LOADINGS + 1.0, LOADINGS]))
     codes = np.arange(n_rows) % 2
@@ -73,7 +73,7 @@ def test_the_gradient_is_that_of_the_mean_score():
     """By finite differences of rows that are computed anew, in doubles."""
     trainer = make_trainer()
     draws = trainer.draw(200)
-    noise, factors = (part.double().numpy() for part in draws)
+    factors, noise = (part.double().numpy() for part in draws)
 
     def score(rows):
         return rows[:, 0] * rows[:, 1] - 0.3 * rows[:, 2] ** 2
@@ -236,7 +236,7 @@ def test_the_gradient_passes_through_the_relaxed_row():
     weights = torch.arange(float(N_BINS))
 
     def relaxed_score():
-        logits = np.log(probabilities(trainer, draws.codes)) + draws.gumbels.numpy()
+        logits = np.log(probabilities(trainer, draws.codes)) + draws.noise.numpy()
         split = np.split(np.exp(2.0 * logits), STARTS[1:-1], axis=1)
         rows = np.concatenate([v / v.sum(1, keepdims=True) for v in split], axis=1)
         return (rows @ weights.numpy()).mean()
