@@ -347,9 +347,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             type(self).__name__,
             self._report,
             self.schema_,
-            metadata.classes,
+            metadata,
             plans,
-            names=[column.name for column in metadata.layout.columns],
             dependent=self._dependent and len(metadata.columns) > 1,
         )
 
@@ -543,5 +542,4 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
-        tags.input_tags.string = False
         return tags

@@ -42,9 +42,6 @@ from skdpsynth.training import (
 )
 
 _TEACHER_STEPS = 2  # per round
-# Length of a step of a network by noisy votes: ten times the paper's 1e-3 (A.5), since
-# noise leaves few steps.
-_NOISY_NETWORK_RATE = 1e-2
 
 
 @without_those_of_0_2
@@ -229,9 +226,9 @@ class GPATESynthesizer(ClassGAN):
         )
 
     @property
-    def _generator_rate(self) -> float:
-        noisy = self._scratch and self.epsilon < math.inf
-        return _NOISY_NETWORK_RATE if noisy else super()._generator_rate
+    def _network_rate(self) -> float:  # type: ignore[override]
+        # By noisy votes ten times the paper's 1e-3 (A.5), since noise leaves few steps.
+        return (10.0 if self.epsilon < math.inf else 1.0) * super()._network_rate
 
     def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
         n_votes = self.batch_size * self.projection_dim if self._scratch else 1

@@ -158,9 +158,9 @@ def test_a_device_that_cannot_compute_is_refused(device):
 def test_directions_are_those_of_torch(momentum, dtype):
     generator = torch.Generator().manual_seed(0)
     place = torch.zeros(7, dtype=dtype)
-    settings = {"betas": (momentum, 0.99), "eps": 1e-3, "maximize": True}
-    expected = torch.optim.Adam([place], lr=1.0, **settings)
-    adam = Adam((momentum, 0.99), floor=1e-3)
+    settings = (momentum, 0.99), 1e-3
+    expected = torch.optim.Adam([place], 1.0, *settings, maximize=True)
+    adam = Adam(*settings)
     for step in range(20):
         place.zero_()
         place.grad = torch.randn(7, dtype=dtype, generator=generator) * 10.0**-step
