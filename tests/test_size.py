@@ -22,29 +22,29 @@ FOLDERS = {
     ".ci": (44, 296, 1, 0),
     "benchmarks": (1980, 15137, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2377, 14840, 25, 0),
-    "skdpsynth": (1955, 10427, 8, 18),
+    "examples": (2365, 14795, 25, 0),
+    "skdpsynth": (1951, 10427, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
     "skdpsynth/linked": (2017, 14827, 9, 3),
-    "skdpsynth/model": (1455, 11919, 5, 21),
-    "skdpsynth/measure": (6559, 50104, 16, 37),
+    "skdpsynth/model": (1451, 11917, 5, 21),
+    "skdpsynth/measure": (6547, 50034, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
     "skdpsynth/privacy": (3726, 18028, 10, 30),
-    "skdpsynth/sampling": (696, 4771, 3, 5),
+    "skdpsynth/sampling": (692, 4737, 3, 5),
     "skdpsynth/schema": (2868, 16779, 6, 39),
-    "skdpsynth/synthesizers": (2852, 12282, 12, 9),
+    "skdpsynth/synthesizers": (2685, 11469, 12, 9),
     "skdpsynth/table": (4177, 33498, 11, 46),
-    "skdpsynth/training": (1955, 13498, 9, 33),
-    "skdpsynth/utils": (1535, 9088, 10, 33),
-    "tests": (30933, 277277, 120, 0),
+    "skdpsynth/training": (1936, 13368, 9, 32),
+    "skdpsynth/utils": (1535, 9087, 10, 33),
+    "tests": (30933, 277271, 120, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 228  # that are numbers, of modules
+CONSTANTS = 225  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 550  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 510  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 42556  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
