@@ -9,6 +9,7 @@ tables are of two columns, and the model is the mixture of `MarginalSynthesizer`
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from numbers import Integral
 
 from skdpsynth.datasets import load_thyroid
@@ -21,6 +22,7 @@ from skdpsynth.extension import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class AIMSynthesizer(GeneratedSynthesizer):
     """Synthetic tables from marginals, and the pairs of columns explained worst.
 
@@ -52,23 +54,9 @@ class AIMSynthesizer(GeneratedSynthesizer):
     so that the noise of a table can be taken off each, as AIM does.
     """
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        delta=1e-5,
-        target=None,
-        schema=None,
-        budget=None,
-        n_rounds=8,
-        random_state=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.schema = schema
-        self.budget = budget
-        self.n_rounds = n_rounds
-        self.random_state = random_state
+    # Beside those that all synthesizers have.
+    n_rounds: int = 8
+    random_state: object = None
 
     def _check_parameters(self):
         if not isinstance(self.n_rounds, Integral) or self.n_rounds < 1:

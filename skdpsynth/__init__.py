@@ -81,8 +81,7 @@ def __getattr__(name: str) -> object:
         warn_deprecated(name, since="0.3", removed_in="0.5", remedy=remedy)
         name = new
     if name not in _LAZY_NAMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(importlib.import_module(_LAZY_NAMES[name]), name)
     globals()[name] = value
     return value

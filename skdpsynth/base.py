@@ -14,7 +14,7 @@ import re
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -92,6 +92,7 @@ def _in_full(cls: type) -> str:
     return re.sub(lines, entries, inspect.cleandoc(cls.__doc__ or ""), flags=re.M)
 
 
+@dataclass(eq=False, repr=False)  # these are scikit-learn's
 class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta):
     """Base class of all synthesizers.
 
@@ -111,6 +112,13 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
     >>> issubclass(GPATESynthesizer, BaseSynthesizer)
     True
     """
+
+    # What all have as parameters; a subclass is a dataclass too, and adds its own.
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    target: Hashable = None
+    schema: TableSchema | None = None
+    budget: PrivacyBudget | None = None
 
     # What docstrings of synthesizers say alike, in the place of "name : shared".
     _shared_docs = """\
@@ -150,11 +158,11 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     # Part of the squared mu of a fit that it may spend; the rest is of other tables.
     _share: ClassVar[float] = 1.0
     # What a class may release as one block, with a tail: see `privacy._calibration`.
-    _block: Literal["votes", "sampled steps"] | None = None
+    _block: ClassVar[Literal["votes", "sampled steps"] | None] = None
     # What is known of the columns from another table, so need not be released.
-    _known: Metadata | None = None
+    _known: ClassVar[Metadata | None] = None
     # Tables that hang on the one that is fitted, for its card.
-    _children: Mapping[str, TableSchema] | None = None
+    _children: ClassVar[Mapping[str, TableSchema] | None] = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         # Outside these limits the certificate of dp-accounting loses its precision.
@@ -341,10 +349,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             type(self).__name__,
             self.privacy_report(),
             self.schema_,
-            metadata.classes,
+            metadata,
             plans,
             children=self._children,
-            names=[column.name for column in metadata.layout.columns],
             dependent=self._dependent and len(metadata.columns) > 1,
         )
 
@@ -544,5 +551,4 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
-        tags.input_tags.string = False
         return tags

@@ -8,7 +8,7 @@ released, so it is as public as the generator is.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from skdpsynth.measure import Allocation
 from skdpsynth.privacy import PrivacyReport, scope_words
@@ -23,7 +23,7 @@ from skdpsynth.schema import (
     TableSchema,
     as_typed,
 )
-from skdpsynth.table import Classes
+from skdpsynth.table import Metadata
 from skdpsynth.utils import Block, Document, Grid, Heading, Items
 
 _CODE = (
@@ -60,17 +60,16 @@ def model_card(
     name: str,
     report: PrivacyReport,
     schema: TableSchema,
-    classes: Classes,
+    metadata: Metadata,
     plans: Sequence[Allocation],
     *,
-    names: Sequence[Hashable],
     dependent: bool,
     children: Mapping[str, TableSchema] | None = None,
 ) -> Document:
     """Write the card of a fit, from what is public; without `plans` if none are known.
 
-    `names` are those of all columns; `dependent` tells whether it learnt how columns
-    depend on each other; `children` are the tables that hang on this one.
+    `dependent` tells whether it learnt how columns depend on each other; `children`
+    are the tables that hang on this one.
     """
     good, bad = _uses(plans if dependent else (), plans)
     bad += _BAD_FOR if children is None else [w for w in _BAD_FOR if w != _NO_LINKS]
@@ -81,7 +80,9 @@ def model_card(
         if isinstance(rule, Computed):
             described[rule.names[0]] = "computed", rule.words
     nothing = "category", "none was found"
+    names = [column.name for column in metadata.layout.columns]
     columns = [(str(name), *described.get(name, nothing)) for name in names]
+    classes = metadata.classes
     n_rows = f"The real table has about {classes.counts.sum():,.0f} rows"
     counts = zip(classes.scopes, classes.counts, strict=True)
     sizes = [f"{scope_words(scope)}: about {count:,.0f}" for scope, count in counts]
@@ -152,10 +153,9 @@ def _described(column: Column) -> tuple[str, str]:
     missing = "".join(f", or {value}" for value in beside)
     if isinstance(column, Continuous):
         kind = "whole number" if column.integer else "number"
-        if column.of_durations:
-            return "time", f"{as_typed(column.low)} to {as_typed(column.high)}{missing}"
-        return kind, f"{column.low:,.10g} to {column.high:,.10g}{missing}"
-    if isinstance(column, Datetime):
+        if not column.of_durations:
+            return kind, f"{column.low:,.10g} to {column.high:,.10g}{missing}"
+    if isinstance(column, Continuous | Datetime):
         return "time", f"{as_typed(column.low)} to {as_typed(column.high)}{missing}"
     if isinstance(column, Boolean):
         return "yes or no", f"{' or '.join(map(str, column.categories))}{missing}"

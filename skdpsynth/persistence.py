@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
@@ -47,6 +46,7 @@ class Savable(BaseEstimator):
     _plans: Sequence[Allocation] = ()
     _report: PrivacyReport
     sample: Callable[..., Any]  # of `Sampler`
+    _make_ready: Callable[..., None]  # of `BaseSynthesizer`
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted synthesizer to one file: generator and public metadata.
@@ -135,17 +135,14 @@ class Savable(BaseEstimator):
             )
         schema_ = TableSchema.from_dict(document["schema_"])
         model = TableModel.from_state(document["table"], arrays, schema_)
-        schema = document["schema"]
         # Of an earlier version: without what went since.
-        went: frozenset[str] = getattr(cls.__init__, "went", frozenset())
-        parameters = document["parameters"].items()
-        parameters = {k: v for k, v in parameters if k not in went}
+        went: Any = getattr(cls.__init__, "went", frozenset())
+        parameters = {k: v for k, v in document["parameters"].items() if k not in went}
         if parameters.get("init") in ("pairs", "marginals"):
             parameters["init"] = "measured"
-        self = cls(
-            **parameters,
-            schema=None if schema is None else TableSchema.from_dict(schema),
-        )
+        if (schema := document["schema"]) is not None:
+            parameters["schema"] = TableSchema.from_dict(schema)
+        self = cls(**parameters)
         self.schema_, self._model = schema_, model
         plans, classes = document["plans"], model.metadata.classes
         require(isinstance(plans, list), "no plans")
@@ -171,10 +168,6 @@ class Savable(BaseEstimator):
 
     def _restore_generator(self, document: Mapping[str, Any], arrays: Arrays) -> None:
         """Undo `_generator_state`."""
-
-    @abstractmethod
-    def _make_ready(self) -> None:
-        """Open the stream of samples, and set what users read off a fitted object."""
 
 
 def load(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any synthesizer
@@ -203,7 +196,8 @@ def load(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any synthesizer
     """
     package = sys.modules["skdpsynth"]
     with opened(path) as (document, arrays, _):
-        name = RENAMED.get(document["synthesizer"], document["synthesizer"])
+        name = document["synthesizer"]
+        name = RENAMED.get(name, name)
         if name not in package.__all__ or not name.endswith("Synthesizer"):
             raise PersistenceError(
                 "Expected a synthesizer of this package."

@@ -131,12 +131,12 @@ def _read(path: str | os.PathLike[str]) -> Contents:
     fits = key == _KEY and all(set(entry) == _ENTRY for entry in entries.values())
     require(fits, "more than metadata and arrays")
     document = parse_json(text)
-    version = document["format_version"]
+    version, versions = document["format_version"], document["versions"]
     require(type(version) is int, "no format version")
-    if version not in (FORMAT_VERSION, 2):
-        release = document["versions"]["skdpsynth"]
+    for release in versions.values():
         require(release.isprintable() and len(release) <= WIDTH, "no versions")
-        raise PersistenceError(_OTHER_VERSION.format(version, release))
+    if version not in (FORMAT_VERSION, 2):
+        raise PersistenceError(_OTHER_VERSION.format(version, versions["skdpsynth"]))
     arrays = load(data)  # it insists that they fill the rest of the file
     require(text == _signed(document, arrays), "another digest, or another layout")
     del document["sha256"]
@@ -237,8 +237,6 @@ def _check_document(document: Mapping[str, Any]) -> None:
     require(set(document) == _FIELDS, "other fields")
     name, report = document["synthesizer"], document["report"]
     require(name.isidentifier() and len(name) <= WIDTH, "no name of a class")
-    for version in document["versions"].values():
-        require(version.isprintable() and len(version) <= WIDTH, "no versions")
     for words in _PRINTED:
         require(report[words].isprintable(), "words that move the cursor")
     require(not set(document["parameters"]) & set(NEVER_SAVED), "what is never saved")

@@ -260,7 +260,7 @@ def deviation_of_a_mean(real, sites):
         else own
         for own in found
     ]
-    return Measurements(found.metadata, released, found.planned_stds, found.cells)
+    return Measurements(found.metadata, released, found.planned_stds, found.edges)
 
 
 @mutation("skdpsynth.measure._steps:Categories", "run")

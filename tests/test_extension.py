@@ -90,7 +90,7 @@ def test_the_answers_of_a_class_are_one_table_of_pairs(own):
     without = [a for a in measured if a is not again]
     with pytest.raises(ValueError, match="pairs"):
         Measurements(
-            measured.metadata, [*without, other], measured.planned_stds, measured.cells
+            measured.metadata, [*without, other], measured.planned_stds, measured.edges
         )
 
 
@@ -159,7 +159,7 @@ def test_an_answer_that_is_kept_back_or_understates_its_noise_ends_the_fit(
             if field is not None:
                 answers.append(replace(last, **{field: 0.1 * getattr(last, field)}))
             self.measurements_ = Measurements(
-                kept.metadata, answers, kept.planned_stds, kept.cells
+                kept.metadata, answers, kept.planned_stds, kept.edges
             )
             return model
 

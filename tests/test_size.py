@@ -22,29 +22,29 @@ FOLDERS = {
     ".ci": (44, 296, 1, 0),
     "benchmarks": (1980, 15137, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2377, 14840, 25, 0),
-    "skdpsynth": (2059, 11288, 8, 18),
+    "examples": (2365, 14795, 25, 0),
+    "skdpsynth": (2056, 11291, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
     "skdpsynth/linked": (2175, 15857, 10, 3),
-    "skdpsynth/model": (1455, 11919, 5, 21),
-    "skdpsynth/measure": (6559, 50104, 16, 37),
+    "skdpsynth/model": (1451, 11917, 5, 21),
+    "skdpsynth/measure": (6547, 50034, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
     "skdpsynth/privacy": (3726, 18028, 10, 30),
-    "skdpsynth/sampling": (696, 4771, 3, 5),
+    "skdpsynth/sampling": (692, 4737, 3, 5),
     "skdpsynth/schema": (2880, 16824, 6, 39),
-    "skdpsynth/synthesizers": (2852, 12282, 12, 9),
+    "skdpsynth/synthesizers": (2685, 11469, 12, 9),
     "skdpsynth/table": (4177, 33498, 11, 46),
-    "skdpsynth/training": (1955, 13498, 9, 33),
-    "skdpsynth/utils": (1535, 9088, 10, 33),
-    "tests": (31106, 278945, 121, 0),
+    "skdpsynth/training": (1936, 13368, 9, 32),
+    "skdpsynth/utils": (1535, 9087, 10, 33),
+    "tests": (31106, 278939, 121, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 228  # that are numbers, of modules
+CONSTANTS = 225  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 551  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 511  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 42688  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02

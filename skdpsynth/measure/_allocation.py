@@ -176,15 +176,6 @@ class Allocation:
         return spend.mu / math.sqrt(n_answers)
 
     @property
-    def mu_after_choice(self) -> float:
-        """What tables are thought to have when they are chosen."""
-        return self.choice.mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
-
-    def mu_of_triples(self, *, related: bool) -> float:
-        """Return what tables of three have: also that of relations, if none are."""
-        return math.hypot(self.triples.mu, 0.0 if related else self.relations.mu)
-
-    @property
     def signal_to_noise(self) -> float:
         """Expected count of a bin of the marginals over its noise."""
         if self.marginals.noise_std == 0:

@@ -7,7 +7,7 @@ columns are too many for tables. Everything else follows from these: post-proces
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,11 +28,11 @@ from skdpsynth.measure._query import (
     Marginals,
     Moments,
     Pairs,
-    Query,
     Ranks,
     Triples,
 )
 from skdpsynth.measure._shares import (
+    BESIDE_SHARE,
     LEAST_NOISE,
     MOST_TABLES,
     N_CELLS,
@@ -62,12 +62,13 @@ def measure(
     Without `pairs` only single columns are measured.
     """
     mus = np.array([plan.marginals.mu for plan in plans])
-    again = None if design is None else [answers[-1].query for answers in design.rounds]
-    ask = Ask(rows, metadata.classes, accountant)
-    released, cells = measure_marginals(ask, metadata.domains, mus, again)
-    cells = cells if design is None else design.opened_cells
+    ask, again = Ask(rows, metadata.classes, accountant), None
+    if design is not None:
+        again = [answers[-1].query for answers in design.rounds_by_class]
+    released, edges = measure_marginals(ask, metadata.domains, mus, again)
+    edges = edges if design is None else design.opened_edges
     stds = [plan.marginals.noise_std for plan in plans]
-    measured = Measurements(metadata, released, stds, cells)
+    measured = Measurements(metadata, released, stds, edges)
     if design is not None:
         return _ask_design(measured, design, plans, ask)
     if not pairs:
@@ -75,8 +76,17 @@ def measure(
     if any(plan.pairs.mu for plan in plans):
         measured = _two_columns(_with_bins(measured, plans), plans, ask)
         measured = _related_columns(measured, plans, ask)
-    of_classes = _queries_of_classes(measured, plans)
-    more = [ask.of_each(query, [mu], [c]) for c, query, mu in of_classes]
+    more, related = [], any(isinstance(answer.query, Cells) for answer in measured)
+    for c, plan in enumerate(plans):
+        if plan.triples.mu:
+            groups = measured.bins.groups(measured.bin_shares[c], plan.n_groups)
+            triples = Triples(measured.bins, groups, plan.n_groups)
+            unspent = 0.0 if related else plan.relations.mu
+            mu = math.hypot(plan.triples.mu, unspent)
+            more.append(ask.of_each(triples, [mu], [c]))
+        if plan.moments.mu:
+            moments = Moments.of(measured.model, c, float(measured.sizes[c]))
+            more.append(ask.of_each(moments, [plan.moments.mu], [c]))
     return measured.and_more(*more)
 
 
@@ -164,14 +174,16 @@ def _choose_pairs(
     tables would get. Bins, and their shares in each class, were released before.
     """
     plan, target = plans[positions[0]], measured.metadata.measured
-    (bins, shares), pairs = (measured.bins, measured.shares), _all_pairs(measured.bins)
+    bins, shares = measured.bins, measured.bin_shares
+    pairs = _all_pairs(bins)
     if not (mu := plan.choice.mu):
         return Pairs(bins, pairs)
     counts = ask.classes.counts
     expected = sum(counts[c] * np.outer(shares[c], shares[c]) for c in positions)
     distances = _distances(ask, bins, expected, mu, positions)
-    # Of a count, in the L1 distance of a table.
-    noise_std = math.sqrt(2.0 / math.pi) / plan.mu_after_choice
+    # Of a count, in the L1 distance of a table that has the rest of the budget.
+    rest = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
+    noise_std = math.sqrt(2.0 / math.pi) / rest
     if plan.few_rows:
         noise_std /= 2
         # The mean distance of independent columns is no dependence.
@@ -232,7 +244,7 @@ def choose_worst(
     """
     plan = plans[place]
     measured = measured if measured.has_pairs.any() else _with_bins(measured, plans)
-    bins, shares = measured.bins, measured.shares[place]
+    bins, shares = measured.bins, measured.bin_shares[place]
     expected = np.outer(shares, shares) if expected is None else expected
     mu = plan.mu_of("choice", plan.n_tables)
     distances = _distances(ask, bins, measured.sizes[place] * expected, mu, [place])
@@ -241,21 +253,6 @@ def choose_worst(
     if measured.has_pairs[place]:
         gains[measured.pairs.asked[place][tuple(pairs.T)]] = -math.inf
     return Pairs(bins, pairs[[gains.argmax()]])
-
-
-def _queries_of_classes(
-    measured: Measurements, plans: Sequence[Allocation]
-) -> Iterator[tuple[int, Query, float]]:
-    """Choose what is asked of each class alone: triples, or second moments."""
-    related = any(isinstance(answer.query, Cells) for answer in measured)
-    for c, plan in enumerate(plans):
-        if plan.triples.mu:
-            groups = measured.bins.groups(measured.shares[c], plan.n_groups)
-            mu = plan.mu_of_triples(related=related)
-            yield c, Triples(measured.bins, groups, plan.n_groups), mu
-        if plan.moments.mu:
-            query = Moments.of(measured.model, c, float(measured.sizes[c]))
-            yield c, query, plan.moments.mu
 
 
 def _related_columns(

@@ -122,7 +122,7 @@ class Measurements:
         The answers.
     planned_stds : array-like of shape (n_classes,)
         Planned noise of the counts of tables of one column, in rows.
-    cells : dict of int to ndarray
+    edges : dict of int to ndarray
         Edges of the cells of each numeric column, which its marginals are made of.
 
     See Also
@@ -145,13 +145,13 @@ class Measurements:
         metadata: Metadata,
         released: Iterable[Measurement] = (),
         planned_stds: Sequence[float] | Floats | None = None,
-        cells: Mapping[int, Floats] | None = None,
+        edges: Mapping[int, Floats] | None = None,
     ) -> None:
         self.metadata = metadata
         self._released = tuple(released)
         stds = np.zeros(len(metadata.classes)) if planned_stds is None else planned_stds
         self.planned_stds = np.array(stds, dtype=np.float64)
-        self.cells = {} if cells is None else cells
+        self.edges = {} if edges is None else edges
         # Of all columns, D of them, if there are tables of two columns.
         of_pairs = (pairs.query.bins for pairs in self._of_kind("pairs"))
         self.bins: Any = next(of_pairs, None)
@@ -162,7 +162,7 @@ class Measurements:
         """Raise a ValueError unless all parts are of the same columns and classes."""
         domains, scopes = self.metadata.domains, self.metadata.classes.scopes
         check_array(self.planned_stds, "float64", (len(scopes),), 0)
-        for j, edges in self.cells.items():
+        for j, edges in self.edges.items():
             require(type(j) is int and 0 <= j < len(domains), "cells")
             require(isinstance(domains[j], NumericDomain), "cells")
             check_edges(edges)
@@ -172,12 +172,12 @@ class Measurements:
             query.check(domains)
             if query.kind == "moments":
                 require(places == [query.position], "second moments of another class")
-        rounds = [[one.query for one in of_class] for of_class in self.rounds]
+        rounds = [[one.query for one in of_class] for of_class in self.rounds_by_class]
         require(all(rounds) or not any(rounds), "rounds")
         for *first, last in filter(None, rounds):  # a coarse one at most, then all
             require(not last.coarse and all(one.coarse for one in first), "rounds")
             require(last.columns == (*range(len(domains)),), "rounds")
-            require(len(first) <= 1 and set(self.cells) == set(last.edges), "cells")
+            require(len(first) <= 1 and set(self.edges) == set(last.edges), "cells")
         others = [o for o in self if o.query.kind not in ("marginals", "pairs")]
         asked = [(one.query.kind, scope) for one in others for scope in one.scopes]
         require(len({*asked}) == len(asked), "an answer that comes twice")
@@ -203,7 +203,7 @@ class Measurements:
         Measurements
             All of them.
         """
-        given = (*self, *more), self.planned_stds, self.cells
+        given = (*self, *more), self.planned_stds, self.edges
         together = Measurements(self.metadata, *given)
         together.__dict__["estimates"] = self.estimates
         return together
@@ -310,7 +310,7 @@ class Measurements:
             "counts": encoded(classes.counts),
             "noise": classes.noise_std.tolist(),
             "planned_stds": self.planned_stds.tolist(),
-            "cells": encoded(self.cells),
+            "cells": encoded(self.edges),
             "bins": [
                 [{k: encoded(x) for k, x in vars(one).items()} for one in bins.columns]
                 for bins in (one.query.bins for one in of_bins)
@@ -475,21 +475,21 @@ class Measurements:
         ]
 
     @property
-    def rounds(self) -> list[list[Measurement]]:
+    def rounds_by_class(self) -> list[list[Measurement]]:
         """The tables of one column of each class, whose bins differ."""
         return self._by_class("marginals")
 
     @property
-    def triples(self) -> list[list[Measurement]]:
+    def triples_by_class(self) -> list[list[Measurement]]:
         """Tables of three columns of each class, none or once; their groups differ."""
         return self._by_class("triples")
 
     @property
-    def opened_cells(self) -> dict[int, Floats]:
-        """The cells of numeric columns for another table, whose rows may be beyond."""
+    def opened_edges(self) -> dict[int, Floats]:
+        """The edges for another table, whose rows may be beyond."""
         domains: Any = self.metadata.domains  # of numbers
         opened = {}
-        for j, cells in self.cells.items():
+        for j, cells in self.edges.items():
             low = np.linspace(0.0, cells[0], COARSE_BINS[1] + 1)
             high = np.linspace(cells[-1], 1.0, COARSE_BINS[1] + 1)
             edges = np.unique(np.concatenate([low, cells, high]))
@@ -499,15 +499,15 @@ class Measurements:
     @cached_property
     def sizes(self) -> Floats:
         """The number of rows of each class, as well as it is known."""
-        return known_sizes(self.metadata.classes, self.rounds)
+        return known_sizes(self.metadata.classes, self.rounds_by_class)
 
     @cached_property
     def estimates(self) -> list[list[MarginalTransform]]:
         """The marginals of each class that the tables of one column say."""
         domains = self.metadata.domains
-        if not any(self.rounds):
+        if not any(self.rounds_by_class):
             return flat_marginals(domains, len(self.metadata.classes))
-        return estimate(domains, self.sizes, self.rounds, self.cells)
+        return estimate(domains, self.sizes, self.rounds_by_class, self.edges)
 
     @cached_property
     def model(self) -> TableModel:
@@ -524,7 +524,7 @@ class Measurements:
         return np.array([*map(self.bins.ranks, self.model.marginals)])
 
     @cached_property
-    def shares(self) -> Floats:
+    def bin_shares(self) -> Floats:
         """The share of each bin in its column, (n_classes, D)."""
         return np.array([*map(self.bins.shares, self.ranks)])
 
@@ -572,7 +572,7 @@ class Measurements:
         if shown.sum() < len(sets) or (sets != sets[0]).any():
             n_rows = np.where(self.has_pairs, pairs.n_rows, 0.0)
             shown = np.arange(len(n_rows)) == n_rows.argmax()
-        given = pairs[shown], self.shares[shown], self.bins, self.together
+        given = pairs[shown], self.bin_shares[shown], self.bins, self.together
         relations = find_relations(*given)
         weights = self.metadata.classes.prior[self.joined]
         weights /= weights.sum()

@@ -131,7 +131,7 @@ def _sum_of_sites(sites: Sequence[Measurements]) -> Measurements:
         _metadata_of_all([site.metadata for site in sites]),
         [*map(_sum, zip(*asked, strict=True))],
         np.hypot.reduce([site.planned_stds for site in sites]),
-        first.opened_cells,
+        first.opened_edges,
     )
 
 

@@ -22,7 +22,7 @@ from skdpsynth.model._factors import (
 )
 from skdpsynth.model._fit import (
     NUMPY as NUMPY,
-    AdamSteps as AdamSteps,
+    Adam as Adam,
     Arrays as Arrays,
     Components as Components,
     Heads as Heads,

@@ -111,11 +111,11 @@ class FactorGenerator:
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes, (n_rows, n_columns)."""
-        _, n_columns, n_factors = self.loadings.shape
+        n_rows, (_, n_columns, n_factors) = len(class_codes), self.loadings.shape
         if not self.loadings.any():  # columns are independent
-            return rng.random((len(class_codes), n_columns))
-        ranks = rng.standard_normal((len(class_codes), n_columns))
-        factors = rng.standard_normal((len(class_codes), n_factors))
+            return rng.random((n_rows, n_columns))
+        ranks = rng.standard_normal((n_rows, n_columns))
+        factors = rng.standard_normal((n_rows, n_factors))
 
         def fill(loadings: Floats, rows: NDArray[np.intp]) -> None:
             """Turn the draws of some rows into ranks of their class, in place."""

@@ -397,35 +397,33 @@ class Components(NamedTuple):
         ]
 
 
-class AdamSteps:
-    """Moves arrays in place against their gradients (Kingma, Ba 2015, Algorithm 1).
+class Adam:
+    """Turns gradients into steps of about unit size (Kingma, Ba 2015, Algorithm 1).
 
-    `betas` are shares of the last means of gradients and of their squares; `floor` is
-    added to the root of the latter. Arrays are of NumPy or of torch, without gradients.
+    `betas` are shares of the last means of gradients and of their squares; `floor`, the
+    size of a gradient that counts as nothing, is added to the root of the latter.
+    Arrays are of NumPy or of torch, without gradients.
     """
 
     def __init__(
-        self,
-        arrays: Sequence[Array],
-        *,
-        betas: tuple[float, float] = (0.9, 0.999),
-        floor: float = 1e-8,
+        self, betas: Sequence[float] = (0.9, 0.99), floor: float = 1e-12
     ) -> None:
-        self._moments = [(array, 0.0 * array, 0.0 * array) for array in arrays]
         self._betas, self._floor, self._n_steps = betas, floor, 0
+        self._moments: Any = ()
 
-    def __call__(self, gradients: Sequence[Array], rate: float) -> None:
-        """Take one step."""
+    def __call__(self, gradients: Sequence[Array], rate: float = 1.0) -> list[Array]:
+        """Return what a step of this length takes off each array."""
+        self._moments = self._moments or [(0.0 * x, 0.0 * x) for x in gradients]
         self._n_steps += 1
         of_means, of_squares = self._betas
         rate /= 1.0 - of_means**self._n_steps
         unbiased = (1.0 - of_squares**self._n_steps) ** -0.5
-        for (array, mean, square), slope in zip(self._moments, gradients, strict=True):
+        for (mean, square), slope in zip(self._moments, gradients, strict=True):
             mean *= of_means
             mean += (1.0 - of_means) * slope
             square *= of_squares
             square += (1.0 - of_squares) * slope * slope
-            array -= rate * mean / (unbiased * square**0.5 + self._floor)
+        return [rate * m / (unbiased * s**0.5 + self._floor) for m, s in self._moments]
 
 
 _LOCK, _LIMITS = Lock(), list[threadpoolctl.threadpool_limits]()
@@ -486,8 +484,8 @@ def fit_components(
     first[:, :n_bins] += SPREAD * rng.standard_normal((n_components, n_bins))
     first_logs = np.full((n_classes, n_components), _ELSEWHERE)
     first_logs[owner, np.arange(n_components)] = 0.0
-    parameters, log_weights, home = take(first), take(first_logs), take(shares[owner])
-    step = AdamSteps([parameters, log_weights])
+    parameters, log_weights, home = map(take, (first, first_logs, shares[owner]))
+    adam = Adam((0.9, 0.999), 1e-8)
     longest = float(np.interp(n_columns, *_LEARNING_RATE))
     n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
     half = int(n_steps * _LEARNING_RATE[1][0] / longest) // 2
@@ -500,7 +498,9 @@ def fit_components(
             for n in range(length):
                 start = parameters, log_weights, home, n_classes, n % 2
                 slopes = slopes_of_loss(released, heads, *start, triples=triples)
-                step(slopes, longest * (1.0 - falling * n / length))
+                moved, shifted = adam(slopes, longest * (1.0 - falling * n / length))
+                parameters -= moved
+                log_weights -= shifted
     logs = give(log_weights)
     kept = softmax(logs, axis=1) >= LEAST_SHARE
     shared = give(parameters), give(home), heads, n_classes
@@ -555,10 +555,9 @@ def make_generator(fitted: Sequence[Any], measured: Measurements) -> MixtureGene
     for c, lender in enumerate(lenders(some, classes.planned).tolist()):
         mixture = fitted[lender]
         if c != lender:
-            independent = Mixture.independent(measured.shares[c], measured.ranks[c])
+            own = Mixture.independent(measured.bin_shares[c], measured.ranks[c])
             categories = [column.rest >= 0 for column in bins.columns]
-            given = bins.starts, categories, followers.with_cells
-            mixture = mixture.lent(independent, *given)
+            mixture = mixture.lent(own, bins.starts, categories, followers.with_cells)
         mixtures.append(mixture)
     followers.compare(mixtures, classes.prior, bins.starts)
     return MixtureGenerator(mixtures, bins.starts, followers)
@@ -577,18 +576,18 @@ def fit_mixture(
     """
     bins, classes = measured.bins, measured.model.metadata.classes
     counts, prior = classes.counts, classes.labelled.prior
-    shares, stds, has_pairs = measured.shares, measured.planned_stds, measured.has_pairs
-    n_classes, pairs, triples = len(prior), measured.pairs, measured.triples
+    shares, stds = measured.bin_shares, measured.planned_stds
+    n_classes, pairs = len(prior), measured.pairs
     joint = len(counts) > n_classes
     # On Thyroid with 10 % of the labels (validation, 23 seeds) the AUROC of two
     # classifiers was 0.83 where noise did not count, 0.85 from LIKELY, 0.87 from twice.
     few = (prior < RARE) | (counts < 2.0 * LIKELY * stds)[:n_classes]
-    alone = has_pairs[:n_classes] | (joint & ~few)
+    alone = measured.has_pairs[:n_classes] | (joint & ~few)
     positions, rest = (np.flatnonzero(x).tolist() for x in (alone, ~alone & joint))
     groups = [[c] for c in positions] + [rest] * bool(rest)
 
     def of_class(c: int) -> tuple[Any, ...]:
-        return shares[c], stds[c], pairs[c], triples[c]
+        return shares[c], stds[c], pairs[c], measured.triples_by_class[c]
 
     def of_groups(values: Floats) -> Floats:
         return np.array([values[group].sum() for group in groups])
@@ -603,7 +602,7 @@ def fit_mixture(
         parts.append((mean, std, replace(pairs[rest[0]], n_rows=n_rows)))  # without any
     among, doubt = as_a_mixture(shares, counts, stds) if joint else (prior, 1.0)
     if measured.together is not None:
-        weights = counts * has_pairs
+        weights = counts * measured.has_pairs
         if joint:
             weights = weights[:n_classes] + counts[-1] * among
         weights /= weights.sum()

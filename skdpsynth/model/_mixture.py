@@ -54,13 +54,12 @@ class Mixture:
     def pair_shares(self) -> Floats:
         """Return the share of rows in every pair of bins of two columns, (D, D)."""
         given = self.probabilities.astype(np.float64)
-        return np.asarray(given.T * self.weights @ given)
+        return given.T * self.weights @ given
 
     def bins(self, n_rows: int, starts: Ints, rng: np.random.Generator) -> Ints:
         """Draw the bins of rows, (n_columns, n_rows), in order of their codes."""
-        codes = np.repeat(
-            np.arange(len(self.weights)), rng.multinomial(n_rows, self.weights)
-        )
+        counts = rng.multinomial(n_rows, self.weights)
+        codes = np.repeat(np.arange(len(counts)), counts)
         drawn = np.empty((len(starts) - 1, n_rows), dtype=np.int64)
         for j, (start, end) in enumerate(pairwise(starts.tolist())):
             ends = self.probabilities[:, start:end].cumsum(1, dtype=np.float64)
@@ -152,9 +151,8 @@ class Mixture:
             left = given * kept
             share = left.sum(axis=1, keepdims=True)
             weights *= share[:, 0] / given.sum(axis=1)
-            probabilities[:, bins] = np.where(
-                share > 0, left / np.maximum(share, TINY), 1.0
-            )
+            left /= np.maximum(share, TINY)
+            probabilities[:, bins] = np.where(share > 0, left, 1.0)
         total = float(weights.sum())
         weights = weights / total if total > 0 else self.weights
         return Mixture(weights, probabilities.astype(np.float32), ranks), total
@@ -169,7 +167,7 @@ class Drawn:
     def __init__(self, weights: Floats) -> None:
         ends = np.cumsum(np.maximum(weights, TINY), axis=1)
         ends /= ends[:, -1:]
-        self._below = np.pad(ends, ((0, 0), (1, 0)))
+        self._below = np.insert(ends, 0, 0.0, axis=1)
         ends += np.arange(len(ends))[:, None]
         self._table, self._n_places = ends.ravel(), ends.shape[1]
 
@@ -363,8 +361,7 @@ class Followers:
                 row = row * finer.n_seconds + bins[one.second]
             if finer.n_seconds or not new:
                 finer.change(row, child, rng)
-            between = self._between(one.child, child)
-            cells[one.child] = finer.child(row, rng, *between)
+            cells[one.child] = finer.child(row, rng, *self._between(one.child, child))
         ranks = {}
         for j, of_rows in cells.items():
             low, high = self.ranks[position][:, self._first[j] + of_rows]

@@ -155,17 +155,6 @@ def unread_values(
     return column.to_category_series(np.arange(n_rows), names)
 
 
-def _check_identifiers(metadata: Metadata, n_samples: int, *, unit: bool) -> None:
-    """Refuse more rows than there are identifiers; units may be fewer than rows."""
-    of_units = [] if metadata.units is None or not unit else [metadata.units.name]
-    for column in metadata.layout.columns:
-        if column.name in metadata.unread and column.name not in of_units:
-            try:
-                unread_values(column, metadata, n_samples - 1, 1)
-            except ValueError as error:
-                raise ValueError(f"Column {column.name!r}: {error}") from None
-
-
 class Sampler:
     """What has `sample`: a model, a stream, and ranks that a subclass draws."""
 
@@ -309,7 +298,14 @@ class Sampler:
         for name, number in (("n_samples", n_samples), ("batch_size", batch_size)):
             whole = isinstance(number, Integral) and not isinstance(number, bool)
             check_range(name, number, whole and number >= 1, "an int >= 1")
-        _check_identifiers(metadata, n_samples, unit=unit)
+        # There must be as many identifiers; units may be fewer than rows.
+        of_units = [metadata.units.name] if metadata.units and unit else []
+        for column in metadata.layout.columns:
+            if column.name in metadata.unread and column.name not in of_units:
+                try:
+                    unread_values(column, metadata, n_samples - 1, 1)
+                except ValueError as error:
+                    raise ValueError(f"Column {column.name!r}: {error}") from None
         wanted: Condition | Ints
         if where is None:
             wanted = class_counts(n_samples, sampling_strategy, metadata.classes)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from skdpsynth.measure import Training
 from skdpsynth.privacy import (
     PrivacyAccountant,
-    PrivacyBudget,
     Reservation,
     sampled_noise_multiplier,
     secret_generator,
     steps_mu,
 )
-from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import (
     ONE_OR_AUTO,
     ClassGAN,
@@ -193,6 +192,8 @@ learning_rate : float, default=1.0
         )
 
 
+@without_those_of_0_2
+@dataclass(eq=False, repr=False)
 class DPCGANSynthesizer(AdversarialSynthesizer):
     """DP-CGAN for tables.
 
@@ -269,36 +270,14 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     (5, 22)
     """
 
-    @without_those_of_0_2
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        target: Hashable = None,
-        schema: TableSchema | None = None,
-        budget: PrivacyBudget | None = None,
-        init: Init = "measured",
-        n_iter: int | Literal["auto"] = "auto",
-        batch_size: int | Literal["auto"] = "auto",
-        max_grad_norm: float = 0.5,
-        learning_rate: float = 1.0,
-        hidden_dims: Widths = ((256, 256), (128, 128)),
-        device: str | torch.device = "auto",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.schema = schema
-        self.budget = budget
-        self.init = init
-        self.n_iter = n_iter
-        self.batch_size = batch_size
-        self.max_grad_norm = max_grad_norm
-        self.learning_rate = learning_rate
-        self.hidden_dims = hidden_dims
-        self.device = device
-        self.random_state = random_state
+    init: Init = "measured"
+    n_iter: int | Literal["auto"] = "auto"
+    batch_size: int | Literal["auto"] = "auto"
+    max_grad_norm: float = 0.5
+    learning_rate: float = 1.0
+    hidden_dims: Widths = ((256, 256), (128, 128))
+    device: str | torch.device = "auto"
+    random_state: int | np.random.RandomState | None = None
 
     @staticmethod
     def _paper(epsilon: float) -> dict[str, Any]:

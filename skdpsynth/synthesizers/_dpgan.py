@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from skdpsynth.privacy import PrivacyBudget
-from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import Init, Widths, without_those_of_0_2
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
 
@@ -15,6 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 
+@without_those_of_0_2
+@dataclass(eq=False, repr=False)
 class DPGANSynthesizer(AdversarialSynthesizer):
     """DPGAN for tables: the baseline of several papers.
 
@@ -77,45 +77,21 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     (5, 22)
     """
 
+    init: Init = "measured"
+    n_iter: int | Literal["auto"] = "auto"
+    batch_size: int | Literal["auto"] = "auto"
+    n_discriminator_steps: int = 1
+    max_grad_norm: float = 1.0
+    weight_clip: float = 0.1
+    learning_rate: float = 1.0
+    hidden_dims: Widths = ((128, 256, 512), (64, 64))
+    device: str | torch.device = "auto"
+    random_state: int | np.random.RandomState | None = None
+
     _loss = "wasserstein"
 
     # Algorithm 1 of the Wasserstein GAN: RMSProp with 5e-5. Steps of Adam of 1e-3 here.
     _share_of_rate = 0.25
-
-    @without_those_of_0_2
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        target: Hashable = None,
-        schema: TableSchema | None = None,
-        budget: PrivacyBudget | None = None,
-        init: Init = "measured",
-        n_iter: int | Literal["auto"] = "auto",
-        batch_size: int | Literal["auto"] = "auto",
-        n_discriminator_steps: int = 1,
-        max_grad_norm: float = 1.0,
-        weight_clip: float = 0.1,
-        learning_rate: float = 1.0,
-        hidden_dims: Widths = ((128, 256, 512), (64, 64)),
-        device: str | torch.device = "auto",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.schema = schema
-        self.budget = budget
-        self.init = init
-        self.n_iter = n_iter
-        self.batch_size = batch_size
-        self.n_discriminator_steps = n_discriminator_steps
-        self.max_grad_norm = max_grad_norm
-        self.weight_clip = weight_clip
-        self.learning_rate = learning_rate
-        self.hidden_dims = hidden_dims
-        self.device = device
-        self.random_state = random_state
 
     @staticmethod
     def _paper(epsilon: float) -> dict[str, Any]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import Init, Widths, without_those_of_0_2
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
 
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     import torch
 
 
+@without_those_of_0_2
+@dataclass(eq=False, repr=False)
 class GANSynthesizer(AdversarialSynthesizer):
     """A conditional GAN. It is not private.
 
@@ -75,34 +76,20 @@ class GANSynthesizer(AdversarialSynthesizer):
     inf
     """
 
-    # What the private ones take as parameters.
-    epsilon, delta, budget = math.inf, 1e-5, None
-    max_grad_norm = 1e6
+    init: Init = "measured"
+    n_iter: int | Literal["auto"] = "auto"
+    batch_size: int | Literal["auto"] = "auto"
+    n_discriminator_steps: int = 1
+    learning_rate: float = 1.0
+    hidden_dims: Widths = ((256, 256), (128, 128))
+    device: str | torch.device = "auto"
+    random_state: int | np.random.RandomState | None = None
 
-    @without_those_of_0_2
-    def __init__(
-        self,
-        target: Hashable = None,
-        schema: TableSchema | None = None,
-        init: Init = "measured",
-        n_iter: int | Literal["auto"] = "auto",
-        batch_size: int | Literal["auto"] = "auto",
-        n_discriminator_steps: int = 1,
-        learning_rate: float = 1.0,
-        hidden_dims: Widths = ((256, 256), (128, 128)),
-        device: str | torch.device = "auto",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.target = target
-        self.schema = schema
-        self.init = init
-        self.n_iter = n_iter
-        self.batch_size = batch_size
-        self.n_discriminator_steps = n_discriminator_steps
-        self.learning_rate = learning_rate
-        self.hidden_dims = hidden_dims
-        self.device = device
-        self.random_state = random_state
+    # What the private ones take as parameters.
+    epsilon: float = field(default=math.inf, init=False)
+    delta: float = field(default=1e-5, init=False)
+    budget: None = field(default=None, init=False)
+    max_grad_norm = 1e6
 
     @classmethod
     def as_published(cls, **parameters: Any) -> Self:  # type: ignore[override]  # noqa: ANN401

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from skdpsynth.privacy import PrivacyBudget
-from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._marginal import MarginalSynthesizer, without_verbose
 
 
+@without_verbose
+@dataclass(eq=False, repr=False)
 class IndependentSynthesizer(MarginalSynthesizer):
     """Synthetic tables from noisy marginals of every column in every class.
 
@@ -58,22 +56,8 @@ class IndependentSynthesizer(MarginalSynthesizer):
     """
 
     _dependent = False
-    # What `MarginalSynthesizer` has as parameters.
-    order, design, use_unlabelled, device = 1, None, False, "cpu"
-
-    @without_verbose
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        target: Hashable = None,
-        schema: TableSchema | None = None,
-        budget: PrivacyBudget | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.schema = schema
-        self.budget = budget
-        self.random_state = random_state
+    # What `MarginalSynthesizer` takes as parameters.
+    order: int = field(default=1, init=False)
+    design: None = field(default=None, init=False)
+    use_unlabelled: bool = field(default=False, init=False)
+    device: str = field(default="cpu", init=False)

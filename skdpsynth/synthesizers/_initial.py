@@ -123,10 +123,10 @@ class InitialMixture:
         measured = self.measured
         released = ReleasedClass(
             measured.bins.starts,
-            measured.shares[position],
+            measured.bin_shares[position],
             measured.planned_stds[position],
             measured.corrected[position],
-            measured.triples[position],
+            measured.triples_by_class[position],
             arrays=self.components.heads.arrays,
         )
         return MixtureTrainer(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -29,9 +30,8 @@ from skdpsynth.model import (
     fit_mixture,
     make_generator,
 )
-from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, PrivacyBudget
+from skdpsynth.privacy import UNLABELLED, PrivacyAccountant
 from skdpsynth.sampling import DrawRanks, drawn_within
-from skdpsynth.schema import TableSchema
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.utils import without
 from skdpsynth.utils.arrays import Floats, Ints
@@ -118,6 +118,8 @@ class GeneratedSynthesizer(BaseSynthesizer):
             self.n_teachers_ = arrays["n_teachers"]
 
 
+@without_verbose
+@dataclass(eq=False, repr=False)
 class MarginalSynthesizer(GeneratedSynthesizer):
     """Synthetic tables from noisy marginals of one, two and three columns.
 
@@ -225,6 +227,12 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     (5, 22)
     """
 
+    order: int = 3
+    design: Measurements | None = None
+    use_unlabelled: bool = False
+    device: str | torch.device = "cpu"
+    random_state: int | np.random.RandomState | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
         "order": [Interval(Integral, 1, 3, closed="both")],
@@ -232,31 +240,6 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         "use_unlabelled": ["boolean"],
         "device": [object],  # `resolve_device` has the better message
     }
-
-    @without_verbose
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        target: Hashable = None,
-        schema: TableSchema | None = None,
-        budget: PrivacyBudget | None = None,
-        order: int = 3,
-        design: Measurements | None = None,
-        use_unlabelled: bool = False,
-        device: str | torch.device = "cpu",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.schema = schema
-        self.budget = budget
-        self.order = order
-        self.design = design
-        self.use_unlabelled = use_unlabelled
-        self.device = device
-        self.random_state = random_state
 
     @classmethod
     def from_measurements(
@@ -369,7 +352,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
 
 def _require_marginals(measurements: Measurements) -> None:
     """Raise a ValueError unless something was measured of every class."""
-    if not all(measurements.rounds):
+    if not all(measurements.rounds_by_class):
         raise ValueError(
             "Expected measurements of the columns of a table. Got none; take"
             " measurements_ of a fit that measures, such as MarginalSynthesizer."

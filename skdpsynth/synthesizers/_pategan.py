@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,13 +14,11 @@ from numpy.typing import NDArray
 from skdpsynth.measure import Training
 from skdpsynth.privacy import (
     PrivacyAccountant,
-    PrivacyBudget,
     Reservation,
     telling,
     vote_noise_std,
 )
 from skdpsynth.privacy.statistics import noisy_votes
-from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import (
     ClassGAN,
     ClassRun,
@@ -39,10 +38,6 @@ from skdpsynth.training import (
     move_means,
     told_by_labels,
 )
-
-# Length of a step of a network; with half of it and no noise the distance of pairs of
-# columns of 3,000 linked rows was .71, not .48.
-_NETWORK_RATE = 2e-3
 
 
 class VotePlayer:
@@ -124,7 +119,9 @@ class VotePlayer:
 class VotingGAN(ClassGAN):
     """Base of the synthesizers with students of noisy votes, one bit for each label."""
 
-    _network_rate = _NETWORK_RATE
+    # With half of it and no noise the distance of pairs of columns of 3,000 linked rows
+    # was .71, not .48.
+    _network_rate = 2e-3
 
     noise: Literal["gaussian", "laplace"] = "gaussian"
     n_teachers: int | Literal["auto"]
@@ -163,6 +160,8 @@ class VotingGAN(ClassGAN):
         )
 
 
+@without_those_of_0_2
+@dataclass(eq=False, repr=False)
 class PATEGANSynthesizer(VotingGAN):
     """PATE-GAN for tables.
 
@@ -238,42 +237,18 @@ class PATEGANSynthesizer(VotingGAN):
     (5, 22)
     """
 
-    _block = "votes"
+    noise: Literal["gaussian", "laplace"] = "gaussian"
+    init: Init = "measured"
+    n_teachers: int | Literal["auto"] = "auto"
+    n_iter: int | Literal["auto"] = "auto"
+    batch_size: int = 512
+    n_teacher_steps: int = 2
+    n_student_steps: int = 30
+    hidden_dims: Widths = ((256, 256), (64,))
+    device: str | torch.device = "auto"
+    random_state: int | np.random.RandomState | None = None
 
-    @without_those_of_0_2
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        target: Hashable = None,
-        schema: TableSchema | None = None,
-        budget: PrivacyBudget | None = None,
-        noise: Literal["gaussian", "laplace"] = "gaussian",
-        init: Init = "measured",
-        n_teachers: int | Literal["auto"] = "auto",
-        n_iter: int | Literal["auto"] = "auto",
-        batch_size: int = 512,
-        n_teacher_steps: int = 2,
-        n_student_steps: int = 30,
-        hidden_dims: Widths = ((256, 256), (64,)),
-        device: str | torch.device = "auto",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.schema = schema
-        self.budget = budget
-        self.noise = noise
-        self.init = init
-        self.n_teachers = n_teachers
-        self.n_iter = n_iter
-        self.batch_size = batch_size
-        self.n_teacher_steps = n_teacher_steps
-        self.n_student_steps = n_student_steps
-        self.hidden_dims = hidden_dims
-        self.device = device
-        self.random_state = random_state
+    _block = "votes"
 
     @staticmethod
     def _paper(epsilon: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,12 +21,10 @@ from skdpsynth.measure import (
 from skdpsynth.privacy import (
     UNLABELLED,
     PrivacyAccountant,
-    PrivacyBudget,
     Reservation,
     secret_generator,
 )
 from skdpsynth.privacy.statistics import noisy_counts
-from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
     TRAINING_SHARE,
@@ -133,6 +132,8 @@ class StepPlayer:
 Player = VotePlayer | StepPlayer
 
 
+@without_those_of_0_2
+@dataclass(eq=False, repr=False)
 class PATETripleGANSynthesizer(_pategan.VotingGAN):
     """PATE-TripleGAN for tables of which some rows have no label.
 
@@ -236,50 +237,24 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
     (5, 22)
     """
 
+    desensitization: Literal["hybrid", "dpsgd"] = "hybrid"
+    init: Init = "measured"
+    unlabelled_weight: float = 0.05
+    n_teachers: int | Literal["auto"] = "auto"
+    n_iter: int | Literal["auto"] = "auto"
+    batch_size: int = 512
+    max_grad_norm: float = 0.5
+    n_teacher_steps: int = 4
+    n_student_steps: int = 30
+    hidden_dims: Widths = ((256, 256), (64,))
+    device: str | torch.device = "auto"
+    random_state: int | np.random.RandomState | None = None
+
     _tables_first = True  # of rows without a label only tables are measured
 
     @property
     def _block(self) -> Literal["votes"] | None:  # type: ignore[override]
         return "votes" if self.desensitization == "hybrid" else None
-
-    @without_those_of_0_2
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        target: Hashable = None,
-        schema: TableSchema | None = None,
-        budget: PrivacyBudget | None = None,
-        desensitization: Literal["hybrid", "dpsgd"] = "hybrid",
-        init: Init = "measured",
-        unlabelled_weight: float = 0.05,
-        n_teachers: int | Literal["auto"] = "auto",
-        n_iter: int | Literal["auto"] = "auto",
-        batch_size: int = 512,
-        max_grad_norm: float = 0.5,
-        n_teacher_steps: int = 4,
-        n_student_steps: int = 30,
-        hidden_dims: Widths = ((256, 256), (64,)),
-        device: str | torch.device = "auto",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.schema = schema
-        self.budget = budget
-        self.desensitization = desensitization
-        self.init = init
-        self.unlabelled_weight = unlabelled_weight
-        self.n_teachers = n_teachers
-        self.n_iter = n_iter
-        self.batch_size = batch_size
-        self.max_grad_norm = max_grad_norm
-        self.n_teacher_steps = n_teacher_steps
-        self.n_student_steps = n_student_steps
-        self.hidden_dims = hidden_dims
-        self.device = device
-        self.random_state = random_state
 
     @staticmethod
     def _paper(epsilon: float) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from skdpsynth.training._dp_sgd import ClippedSums as ClippedSums
 from skdpsynth.training._factors import FactorTrainer as FactorTrainer
 from skdpsynth.training._generator import (
     N_KNOWN as N_KNOWN,
-    Adam as Adam,
     Trainer as Trainer,
     clear_products as clear_products,
     n_products as n_products,

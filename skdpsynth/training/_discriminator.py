@@ -21,9 +21,10 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, skip_init, vector_to_parameters
 
+from skdpsynth.model import Adam
 from skdpsynth.privacy import HoldsPrivateRows, Reservation
 from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
-from skdpsynth.training._generator import BATCH, MOMENTUM, Adam, Features, Trainer
+from skdpsynth.training._generator import BATCH, NETWORK_BETAS, Features, Trainer
 from skdpsynth.training._teachers import FORGOTTEN, Told
 
 # Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer.
@@ -86,7 +87,7 @@ class Discriminator(HoldsPrivateRows):
         self._rate, self._slower = learning_rate * HIDDEN_RATE, 1.0
         self._slope = 0.5 if loss == "logistic" else 1.0  # of the loss, in doubt
         # Before the last release, and after the steps that followed it.
-        self._directions = self._followed = Adam(momentum=MOMENTUM)
+        self._adam = self._followed = Adam(NETWORK_BETAS)
         self._start = parameters_to_vector(self._params).detach()
         self._released = torch.zeros_like(self._start)
 
@@ -97,7 +98,7 @@ class Discriminator(HoldsPrivateRows):
     def release(self, features: Features) -> None:
         """Release the noisy gradient of a sample of real rows: one step of DP-SGD."""
         self._start = parameters_to_vector(self._params).detach()
-        self._directions = self._followed
+        self._adam = self._followed
         chosen = sampled(self._rows, self._reservation, self._rng)
         total = self.clipped_sum(chosen, features, real=True)
         released = release_mean(total, self._clip, self._divisor, self._reservation)
@@ -155,10 +156,11 @@ class Discriminator(HoldsPrivateRows):
         gradient = self._released + (total / len(generated)).to(self._released)
         if self._loss == "logistic":
             gradient = gradient + self._penalty(values)
-        self._followed = copy.deepcopy(self._directions)
+        self._followed = copy.deepcopy(self._adam)
+        (step,) = self._followed([gradient])
         rate = self._rate * self._slower
         kept = (1.0 - FORGOTTEN / HIDDEN_RATE * rate) * self._start
-        weights = kept - rate * self._followed(gradient)
+        weights = kept - rate * step
         weights.clamp_(-self._bound, self._bound)
         vector_to_parameters(weights, self._params)
 
@@ -244,7 +246,7 @@ class Student:
         double = make_network(n_features, hidden_dims, generator)
         self.network = double.to(device, torch.float32)
         self._params = list(self.network.parameters())
-        self._direction = Adam(momentum=MOMENTUM)
+        self._adam = Adam(NETWORK_BETAS)
         self._generator = generator
         self._inputs: list[Tensor] = []
         self._labels: list[Tensor] = []
@@ -270,8 +272,8 @@ class Student:
             if self._beside is not None:
                 gradient += self._beside.to(gradient)
             kept = (1.0 - FORGOTTEN) * parameters_to_vector(self._params).detach()
-            step = HIDDEN_RATE * self._direction(gradient)
-            vector_to_parameters(kept - step, self._params)
+            (step,) = self._adam([gradient])
+            vector_to_parameters(kept - HIDDEN_RATE * step, self._params)
 
     def add_gradient(self, gradient: Tensor) -> None:
         """Learn from a released mean gradient as well; it replaces the last one."""

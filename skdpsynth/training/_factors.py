@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,15 +11,8 @@ from torch.nn.functional import one_hot
 
 from skdpsynth.measure import TINY
 from skdpsynth.model import MOST_LOADING
-from skdpsynth.training._generator import MOST_PRODUCTS, Score, Trainer
+from skdpsynth.training._generator import MOST_PRODUCTS, Draws, Score, Trainer
 from skdpsynth.utils.arrays import Floats
-
-
-class Draws(NamedTuple):
-    """Standard normal draws for some rows: one per score, and the shared factors."""
-
-    noise: Tensor
-    factors: Tensor
 
 
 class FactorTrainer(Trainer):
@@ -67,7 +60,8 @@ class FactorTrainer(Trainer):
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
         both = self.latent(n_rows, self.n_columns + self._n_factors)
-        return Draws(*both.split([self.n_columns, self._n_factors], dim=1))
+        noise, factors = both.split([self.n_columns, self._n_factors], dim=1)
+        return Draws(factors, noise)
 
     def rows(self, draws: Draws) -> Tensor:
         """Generate scores of rows that depend as those of `FactorGenerator`."""
@@ -92,7 +86,7 @@ class FactorTrainer(Trainer):
 
     def _rows(self, draws: Draws, loadings: Tensor) -> Tensor:
         shared, alone = _parts(loadings, self._moments)
-        return self._moments[0] + draws.noise * alone.sqrt() + draws.factors @ shared.T
+        return self._moments[0] + draws.noise * alone.sqrt() + draws.codes @ shared.T
 
     def _loadings(self, trained: Tensor) -> Tensor:
         return (self._fixed @ trained).clamp(-MOST_LOADING, MOST_LOADING)

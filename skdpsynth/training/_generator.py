@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from skdpsynth.model import AdamSteps, Arrays
+from skdpsynth.model import Arrays
 
 Features = Callable[[Tensor], Tensor]
 Score = Callable[[Tensor], Tensor]
@@ -64,9 +64,9 @@ def on_device(device: torch.device) -> Arrays:
     return Arrays(torch, take, lambda values: values.cpu().numpy())
 
 
-# Of networks, as in DCGAN (Radford et al. 2016): else two chase each other.
-MOMENTUM = 0.5
-_SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
+# Of `Adam` for networks, as in DCGAN (Radford et al. 2016), since two chase each other;
+# mean squares of gradients follow the last hundred steps.
+NETWORK_BETAS = 0.5, 0.99
 MOST_PRODUCTS = 500  # of columns, as features: all of 32 columns
 # Rows times the mu of all steps, over the root of the number of features, from which
 # steps are not mostly noise: 1,000 rows of 14 columns at a twentieth of epsilon 1.
@@ -75,28 +75,6 @@ _CLEAR = 6.0
 # finished one: of 4096 bins 64 MB. And rows, labels, codes or teachers whose mean is
 # known to a sixteenth of a deviation, which is enough for a step.
 N_KNOWN, BATCH = 4096, 256
-
-
-class Adam:
-    """Turns gradients into the direction of the next step, of about unit size.
-
-    `floor` is the size of a gradient that counts as nothing, `momentum` what is left of
-    the last direction.
-    """
-
-    def __init__(self, floor: float = 1e-12, momentum: float = 0.9) -> None:
-        self._floor, self._betas = floor, (momentum, _SQUARES)
-        self._place: Tensor | None = None
-
-    @torch.no_grad()
-    def __call__(self, gradient: Tensor) -> Tensor:
-        """Return the direction of the next step, of the shape of `gradient`."""
-        if self._place is None:
-            self._place = torch.zeros_like(gradient)
-            self._step = AdamSteps([self._place], betas=self._betas, floor=self._floor)
-        self._place.zero_()
-        self._step([-gradient], rate=1.0)
-        return self._place.clone()
 
 
 def n_products(n_columns: int) -> int:
@@ -114,6 +92,13 @@ def products(rows: Tensor, pairs: Tensor) -> Tensor:
     flat = rows.flatten(0, -2)  # of two dimensions, which takes a quarter of the time
     both = flat.index_select(1, pairs[0]) * flat.index_select(1, pairs[1])
     return both.unflatten(0, rows.shape[:-1])
+
+
+class Draws(NamedTuple):
+    """What generated rows are made of, row by row."""
+
+    codes: Tensor  # what their columns share: a component, or normal numbers
+    noise: Tensor  # what each column, or bin, has alone
 
 
 class Trainer(ABC):
@@ -147,34 +132,34 @@ class Trainer(ABC):
         return torch.randn(shape, generator=self._generator).to(self._device)
 
     @abstractmethod
-    def draw(self, n_rows: int) -> Any:  # noqa: ANN401 - each form has its own
+    def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
 
     @abstractmethod
-    def rows(self, draws: Any) -> Tensor:  # noqa: ANN401
+    def rows(self, draws: Draws) -> Tensor:
         """Generate rows of shape (n_rows, n_columns)."""
 
     @abstractmethod
     def features(self, rows: Tensor) -> Tensor:
         """Return what discriminators see of rows, of each row alone: public."""
 
-    def mean_features(self, draws: Any) -> Tensor:  # noqa: ANN401
+    def mean_features(self, draws: Draws) -> Tensor:
         """Compute the mean features of generated rows, as well as draws show them."""
         return self.features(self.rows(draws)).double().mean(0)
 
-    def gradient_of_means(self, draws: Any, along: Tensor) -> Tensor:  # noqa: ANN401
+    def gradient_of_means(self, draws: Draws, along: Tensor) -> Tensor:
         """Differentiate the mean features along a direction, by what is trained."""
         return self.gradient(draws, lambda rows: self.features(rows) @ along.float())
 
     @abstractmethod
-    def gradient(self, draws: Any, score: Score) -> Tensor:  # noqa: ANN401
+    def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the trained parameters."""
 
     def ascend(self, gradient: Tensor, share: float = 1.0) -> None:
         """Take one step along a gradient, of a share of the full length."""
         self._take(self._direction(gradient), self._rate() * share)
 
-    def approach(self, aim: Tensor, draws: Any, share: float) -> None:  # noqa: ANN401
+    def approach(self, aim: Tensor, draws: Draws, share: float) -> None:
         """Take one step of mean features to an aim, of a share of the full length.
 
         It ends where they are nearest to the aim: longer ones only swing around it.
@@ -191,7 +176,7 @@ class Trainer(ABC):
         nearest = torch.nan_to_num((aim - before) @ moved / (moved @ moved))
         self._take(direction, rate * float(nearest.clamp(0.0, 1.0)))
 
-    def result(self) -> Any:  # noqa: ANN401
+    def result(self) -> Any:  # noqa: ANN401 - a mixture, or loadings
         """Return the generator of the mean parameters over the second half."""
         self._set(self._sum / (self._step - self._n_steps // 2))
         return self.present()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skdpsynth.measure import RARE
-from skdpsynth.model import Components, Mixture, ReleasedClass, slopes_of_loss
-from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Score, Trainer, products
+from skdpsynth.model import Adam, Components, Mixture, ReleasedClass, slopes_of_loss
+from skdpsynth.training._generator import (
+    MOST_PRODUCTS,
+    Draws,
+    Score,
+    Trainer,
+    products,
+)
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 # Where a probability is next to 0 or 1; without a limit steps that diverge end in NaN.
@@ -116,13 +122,6 @@ def _scores_of_bins(mixture: Mixture, starts: Ints) -> list[Floats]:
     return of_columns
 
 
-class Draws(NamedTuple):
-    """What some rows are made of: codes, and a uniform number per column."""
-
-    codes: Tensor
-    uniforms: Tensor
-
-
 class MixtureTrainer(Trainer):
     """The mixture of one class while it is trained by an adversary.
 
@@ -176,7 +175,7 @@ class MixtureTrainer(Trainer):
         """Generate bins by inversion, the columns behind each other on one line."""
         given = self._bins()[2].detach()[draws.codes]
         ends = given.double().cumsum(1)
-        places = draws.uniforms.double() + self._columns
+        places = draws.noise.double() + self._columns
         bins = torch.searchsorted(ends, places, right=True)
         bins = bins.clamp_(self._starts, self._last)
         return self._table[bins[:, self._of_scores], self._places]
@@ -239,8 +238,8 @@ class MixtureTrainer(Trainer):
         log_weights, parameters = self.parameters.values()
         start = parameters, log_weights[None], self._home, self._start.n_together
         slopes = slopes_of_loss([self._released], self._heads, *start)
-        step = self._adam(-torch.cat([part.flatten() for part in reversed(slopes)]))
-        self._set(self._flat() + rate * step)
+        (step,) = self._adam([torch.cat([x.flatten() for x in reversed(slopes)])])
+        self._set(self._flat() - rate * step)
 
     def _bins(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return what is trained, and the probabilities of bins, until it changes."""

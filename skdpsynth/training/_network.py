@@ -14,19 +14,19 @@ from torch import Tensor
 from torch.nn import functional
 
 from skdpsynth.measure import RARE
-from skdpsynth.model import Mixture
-from skdpsynth.training._generator import BATCH, MOMENTUM, N_KNOWN, Adam, Score, Trainer
+from skdpsynth.model import Adam, Mixture
+from skdpsynth.training._generator import (
+    BATCH,
+    N_KNOWN,
+    NETWORK_BETAS,
+    Draws,
+    Score,
+    Trainer,
+)
 from skdpsynth.utils.arrays import Floats
 
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 N_CODES = 64  # normal numbers that a row is made of; the papers state none
-
-
-class Draws(NamedTuple):
-    """What some rows are made of: normal codes, and a Gumbel number per bin."""
-
-    codes: Tensor
-    gumbels: Tensor
 
 
 class Run(NamedTuple):
@@ -86,7 +86,7 @@ class NetworkTrainer(Trainer):
             self.parameters[f"weight {depth}"] = weight
             self.parameters[f"bias {depth}"] = torch.zeros(n_out, device=self._device)
         weight *= 0.1  # of the last layer: nearly even bins at first
-        self._direction = Adam(momentum=MOMENTUM)  # type: ignore[method-assign]
+        self._adam = Adam(NETWORK_BETAS)
         self._last: tuple[Draws, tuple[Tensor, Tensor, list[Tensor]]] | None = None
 
     @staticmethod
@@ -132,7 +132,7 @@ class NetworkTrainer(Trainer):
                 weights = [
                     p.detach().requires_grad_() for p in self.parameters.values()
                 ]
-                perturbed = self._logits(draws.codes, weights) + draws.gumbels
+                perturbed = self._logits(draws.codes, weights) + draws.noise
             drawn = self._by_column(perturbed.detach(), _largest)
             self._last = draws, (drawn, perturbed, weights)
         return self._last[1]
@@ -192,6 +192,10 @@ class NetworkTrainer(Trainer):
         of_bins, of_groups = values.tensor_split([self.n_columns], 1)
         parts = zip(self._runs, of_groups.split(self._of_groups, 1), strict=True)
         return of_bins + _joined([run.spread(part) for run, part in parts])
+
+    def _direction(self, gradient: Tensor) -> Tensor:
+        direction: Tensor = self._adam([gradient])[0]
+        return direction
 
     def _set(self, flat: Tensor) -> None:
         super()._set(flat)

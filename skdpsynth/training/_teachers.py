@@ -249,7 +249,18 @@ class TeacherEnsemble(TeacherRows):
         """
         queries = self._features_of(rows, features)
         for chunk in self._chunks_of(len(rows)):
-            yield chunk, self._gradients_of(chunk, queries)
+            with torch.no_grad():
+                parameters = [parameter[chunk] for parameter in self._parameters]
+                alike = _repeat(queries, len(parameters[0]))
+                *inputs, logits = _forward(parameters, alike)
+                slopes = (-logits).sigmoid()
+                for depth in reversed(range(len(inputs))):
+                    slopes = _product(slopes, parameters[2 * depth].mT)
+                    if depth > 0:
+                        slopes *= inputs[depth] > 0
+                slopes.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+                slopes[~self._has_rows[chunk]] = 0.0
+            yield chunk, slopes
 
     def _initial_parameters(self, generator: torch.Generator) -> list[Tensor]:
         """Make weights and biases in turn; a teacher's are entry i of each."""
@@ -293,19 +304,6 @@ class TeacherEnsemble(TeacherRows):
             for parameter, slope in zip(layer, slopes, strict=True):
                 parameter.mul_(1 - FORGOTTEN)
                 parameter.sub_(slope, alpha=_NETWORK_RATE)
-
-    @torch.no_grad()
-    def _gradients_of(self, chunk: slice, queries: Tensor) -> Tensor:
-        parameters = [parameter[chunk] for parameter in self._parameters]
-        *inputs, logits = _forward(parameters, _repeat(queries, len(parameters[0])))
-        slopes = (-logits).sigmoid()
-        for depth in reversed(range(len(inputs))):
-            slopes = _product(slopes, parameters[2 * depth].mT)
-            if depth > 0:
-                slopes *= inputs[depth] > 0
-        slopes.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
-        slopes[~self._has_rows[chunk]] = 0.0
-        return slopes
 
 
 def _repeat(queries: Tensor, n_teachers: int) -> Tensor:

@@ -8,10 +8,9 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])  # a function, or a class
 
 
 class DeprecatedWarning(FutureWarning):
@@ -28,28 +27,29 @@ def warn_deprecated(what: str, *, since: str, removed_in: str, remedy: str) -> N
     )
 
 
-def without(
-    *, since: str, removed_in: str, **remedies: str
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a constructor or function accept what went: a warning says what to do.
+def without(*, since: str, removed_in: str, **remedies: str) -> Callable[[F], F]:
+    """Make a class or function accept what went: a warning says what to do.
 
     They have no effect otherwise. `remedies` has a sentence for each of them, and maybe
-    for others, which this constructor still has.
+    for others, which this one still has.
     """
 
-    def decorate(constructor: Callable[P, R]) -> Callable[P, R]:
-        went = remedies.keys() - inspect.signature(constructor).parameters.keys()
+    def decorate(called: F) -> F:
+        if isinstance(called, type):
+            called.__init__ = decorate(called.__init__)  # type: ignore[misc]
+            return called
+        went = remedies.keys() - inspect.signature(called).parameters.keys()
 
-        @functools.wraps(constructor)
-        def accepting(*args: P.args, **kwargs: P.kwargs) -> R:
+        @functools.wraps(called)
+        def accepting(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             for name in went & kwargs.keys():
                 del kwargs[name]
                 warn_deprecated(
                     name, since=since, removed_in=removed_in, remedy=remedies[name]
                 )
-            return constructor(*args, **kwargs)
+            return called(*args, **kwargs)
 
         accepting.went = frozenset(went)  # type: ignore[attr-defined]
-        return accepting
+        return accepting  # type: ignore[return-value]
 
     return decorate

@@ -400,13 +400,13 @@ def test_what_a_range_says_of_few_amounts_is_believed():
     told = replace(first, outer=((64.0, 0.1), (128.0, 1e-4)))
 
     def share_within(domain, rounds):
-        [[marginal, *_]] = estimate([domain, *others], own.sizes, rounds, own.cells)
+        [[marginal, *_]] = estimate([domain, *others], own.sizes, rounds, own.edges)
         values, _ = marginal.decode(np.linspace(0.0005, 0.9995, 1000))
         return ((values >= 64.0) & (values < 128.0)).mean()
 
-    assert share_within(first, own.rounds) < 0.05
-    assert share_within(told, own.rounds) > 0.08
-    last = [[answers[-1]] for answers in own.rounds]
+    assert share_within(first, own.rounds_by_class) < 0.05
+    assert share_within(told, own.rounds_by_class) > 0.08
+    last = [[answers[-1]] for answers in own.rounds_by_class]
     assert share_within(told, last) == share_within(first, last)
 
 

@@ -205,7 +205,7 @@ def test_cells_serve_a_relation_that_is_found_the_other_way_round():
             own = replace(own, query=query, values=np.concatenate(tables)[None])
         if own.query.kind != "ranks":
             turned.append(own)
-    parts = known.planned_stds, known.cells
+    parts = known.planned_stds, known.edges
     there = Measurements(known.metadata, turned, *parts).relations
     for mine, other in zip(known.relations.each, there.each, strict=True):
         assert (mine.cells is None) == (other.cells is None)

@@ -300,7 +300,7 @@ def test_a_design_needs_its_schema_its_columns_and_every_row(known, unfit, untou
 
 def test_answers_in_another_order_are_added_to_their_own(known):
     """A file of the other site may list classes the other way round."""
-    own = {"planned_stds": known.planned_stds, "cells": known.cells}
+    own = {"planned_stds": known.planned_stds, "edges": known.edges}
     turned = sorted(known, key=lambda answer: str(answer.scopes), reverse=True)
     turned = Measurements(known.metadata, turned, **own)
     turned._claim = known.claim

@@ -11,8 +11,8 @@ import torch
 from _training import factor_trainer
 from scipy.special import ndtri
 
-from skdpsynth.model import FactorGenerator
-from skdpsynth.training import Adam, NetworkTrainer, n_products, resolve_device
+from skdpsynth.model import Adam, FactorGenerator
+from skdpsynth.training import NetworkTrainer, n_products, resolve_device
 
 LOADINGS = np.random.default_rng(0).normal(size=(3, 2))
 RATE = 0.3
@@ -60,7 +60,7 @@ def test_the_trainer_draws_as_its_generator_does():
     """The same draws give the same rows in torch and in numpy, of its own class."""
     trainer, n_rows = make_trainer(), 50
     draws = trainer.draw(n_rows)
-    values = [draws.noise.double().numpy(), draws.factors.double().numpy()]
+    values = [draws.noise.double().numpy(), draws.codes.double().numpy()]
     replay = SimpleNamespace(standard_normal=lambda shape: values.pop(0).copy())
     generator = FactorGenerator(np.array([LOADINGS + 1.0, LOADINGS]))
     codes = np.arange(n_rows) % 2
@@ -73,7 +73,7 @@ def test_the_gradient_is_that_of_the_mean_score():
     """By finite differences of rows that are computed anew, in doubles."""
     trainer = make_trainer()
     draws = trainer.draw(200)
-    noise, factors = (part.double().numpy() for part in draws)
+    factors, noise = (part.double().numpy() for part in draws)
 
     def score(rows):
         return rows[:, 0] * rows[:, 1] - 0.3 * rows[:, 2] ** 2
@@ -158,16 +158,16 @@ def test_a_device_that_cannot_compute_is_refused(device):
 def test_directions_are_those_of_torch(momentum, dtype):
     generator = torch.Generator().manual_seed(0)
     place = torch.zeros(7, dtype=dtype)
-    settings = {"betas": (momentum, 0.99), "eps": 1e-3, "maximize": True}
-    expected = torch.optim.Adam([place], lr=1.0, **settings)
-    adam = Adam(floor=1e-3, momentum=momentum)
+    settings = (momentum, 0.99), 1e-3
+    expected = torch.optim.Adam([place], 1.0, *settings, maximize=True)
+    adam = Adam(*settings)
     for step in range(20):
         place.zero_()
         place.grad = torch.randn(7, dtype=dtype, generator=generator) * 10.0**-step
         expected.step()
         # A copy, as a discriminator takes that follows, leaves the state alone.
-        copy.deepcopy(adam)(place.grad + 1.0)
-        torch.testing.assert_close(adam(place.grad), place)
+        copy.deepcopy(adam)([place.grad + 1.0])
+        torch.testing.assert_close(adam([place.grad])[0], place)
 
 
 # --- The network as a generator: its rows, its gradients and what is left of it -------
@@ -236,7 +236,7 @@ def test_the_gradient_passes_through_the_relaxed_row():
     weights = torch.arange(float(N_BINS))
 
     def relaxed_score():
-        logits = np.log(probabilities(trainer, draws.codes)) + draws.gumbels.numpy()
+        logits = np.log(probabilities(trainer, draws.codes)) + draws.noise.numpy()
         split = np.split(np.exp(2.0 * logits), STARTS[1:-1], axis=1)
         rows = np.concatenate([v / v.sum(1, keepdims=True) for v in split], axis=1)
         return (rows @ weights.numpy()).mean()
