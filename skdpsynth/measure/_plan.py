@@ -79,6 +79,15 @@ _NO_CLOCKS = (
 _TEXTS = (
     "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
 )
+# The largest numbers, of as many rows as the noise hides, decide a mean with this part
+# of the sum: 300 amounts in 3,000 rows x 9 columns have more, and their mean (by 25 %),
+# largest one (3 times) or zeros (.02) are off in 7 to 27 % of fits, which look as the
+# others do (epsilon 1); 2,000 flat ones in 20,000 have .08, and are never off.
+_DECIDES = 0.15
+# A tail is heavy if it rises by this factor more than an exponential one does: of 3,000
+# and 20,000 rows x 9 columns 2 % of exponential ones at most, no flat and no normal
+# one, and all of lognormal ones with deviation 2 (epsilon 1).
+_HEAVY = 1.3
 # What states a range, by the kind of a column.
 _BOUNDS = {
     **dict.fromkeys(("continuous", "timedelta"), "Continuous(low, high)"),
@@ -578,6 +587,8 @@ def remarks(
             if column.original is measured:
                 poor[_of_measured(kind, own.domain)].append(name)
             words, beside = _fate(kind, own, unclear)
+            if not words and kind != "datetime":
+                words, beside = _of_largest(own, unclear)
             undeclared = column.original is column and column.name not in described
             if (
                 not words
@@ -672,6 +683,31 @@ def _of_few(marginal: MarginalTransform, own: NumericDomain, unclear: float) -> 
         return ""
     words = "some rows of {} are far from all others, as codes are, and may come back"
     return f"{words} as other numbers (list codes: special=[...], or na_values)"
+
+
+def _of_largest(marginal: MarginalTransform, unclear: float) -> tuple[str, str]:
+    """Return that the noise hides numbers that decide a mean or are a heavy tail."""
+    if not has_many_numbers(own := marginal.domain):
+        return "", ""
+    ranks = np.arange(RARE**2, 1.0, RARE**2)
+    values, _ = replace(marginal, missing=0.0).decode(ranks)
+    sizes = np.sort(np.abs(values[own.codes(values) == 0]))
+    amounts = (1.0 - marginal.missing) * len(sizes) / len(ranks)
+    hidden = unclear / max(amounts, RARE)
+    if not 0.0 < hidden < 1.0:  # fewer are named by `_of_few`
+        return "", ""
+    start = np.quantile(sizes, 1.0 - hidden)
+    told = amounts < QUARTER and sizes[sizes >= start].sum() > _DECIDES * sizes.sum()
+    if (wide := 16.0 * hidden) < 1.0:
+        shares = np.array([wide, hidden])
+        near, far = np.quantile(sizes - sizes[0], 1.0 - shares) / -np.log(shares)
+        told |= 0.0 < _HEAVY * near < far
+    if not told:
+        return "", ""
+    return (
+        "the largest values of {} are hardly clear of the noise, so these and the mean"
+        " may be wrong (a larger epsilon or fewer columns help)"
+    ), f" (from about {start:.3g} on)"
 
 
 def _as_codes(marginal: MarginalTransform, n_rows: float) -> str:
