@@ -288,3 +288,28 @@ def test_rare_codes_go_with_one_country_if_they_decide_it_and_with_all_if_not(de
     assert (
         most > 0.5 if decided else most < 0.2
     )  # .21 where none decides, or .47 if all
+
+
+@pytest.mark.parametrize("n_rows", [3_000, 20_000])
+def test_columns_are_missing_together_if_their_tables_do_not_deny_it(n_rows):
+    """Of three kinds, frozen noise; where a quarter has one of both, it stays so."""
+    rng = np.random.default_rng(0)
+    gone, half = rng.random((2, n_rows)) < [[0.2], [0.5]]
+    whole = {
+        "size": rng.normal(50, 9, n_rows),
+        "kind": rng.choice([*"abc"], n_rows),
+        "born": np.datetime64("1990", "s") + rng.integers(0, 10**9, n_rows),
+    }
+    for lost in (gone, gone & half):
+        table = pd.DataFrame({"age": rng.normal(40, 9, n_rows)} | whole)
+        table.loc[gone, ["age", "born"]] = None
+        table.loc[lost, ["size", "kind"]] = None
+        for seed in range(3):
+            with insecure_randomness(seed):
+                synth = MarginalSynthesizer(1.0, random_state=seed).fit(table)
+            found = synth.sample(n_rows, random_state=seed).isna()
+            torn = (found["age"] != found["size"]).mean()
+            assert abs(found.mean() - table.isna().mean()).max() < 0.03
+            assert found["age"].equals(found["born"])
+            assert found["size"].equals(found["kind"])
+            assert (torn == 0) if lost is gone else (0.05 < torn < 0.2)
