@@ -301,8 +301,7 @@ def find_relations(
         # 1).
         no_more = strong and rest < min(LITTLE, _RARE * independent[~kept].sum())
         possible = np.where(kept if no_more else kept | ~rare, whole, 0.0)
-        # Missing in the same rows, as far as noise of differences of counts tells. Of
-        # 3,000 rows x 4 columns 5 to 9 % had one of both (epsilon 1).
+        # Missing in the same rows, as far as the noise of differences of counts tells.
         gone = bins.columns[parent].missing, bins.columns[child].missing
         both, each = table[gone], (pooled[a][gone[0]], pooled[b][gone[1]])
         sure = SURE * math.sqrt(2.0) * std

@@ -408,7 +408,7 @@ def test_few_missing_values_and_hours_are_named_and_what_is_stated_is_kept():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_the_noise_hides_and_far_codes_are_named_and_no_other_column(seed):
-    """Of 3,000 rows at epsilon 1, frozen noise; of 500 amounts the largest are hidden."""
+    """Of 3,000 rows at epsilon 1, frozen noise; 500 amounts hide the largest."""
     rng, n = np.random.default_rng(seed), 3000
     amounts, place = rng.lognormal(5.0, 1.0, n).clip(1, 4999), rng.permutation(n)
     times = np.datetime64("2015", "s") + rng.integers(0, 10**8, n)
