@@ -23,13 +23,13 @@ FOLDERS = {
     "benchmarks": (1980, 15137, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2377, 14840, 25, 0),
-    "skdpsynth": (1955, 10427, 8, 18),
+    "skdpsynth": (1954, 10433, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
     "skdpsynth/linked": (2017, 14827, 9, 3),
     "skdpsynth/model": (1455, 11919, 5, 21),
-    "skdpsynth/measure": (6559, 50104, 16, 37),
+    "skdpsynth/measure": (6615, 50739, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
     "skdpsynth/privacy": (3726, 18028, 10, 30),
     "skdpsynth/sampling": (696, 4771, 3, 5),
@@ -42,9 +42,9 @@ FOLDERS = {
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 228  # that are numbers, of modules
+CONSTANTS = 230  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 550  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 551  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 42556  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02

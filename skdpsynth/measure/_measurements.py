@@ -594,10 +594,12 @@ class Measurements:
             if len(shares) < len(shares.T):
                 both, shares = both[::-1], shares.T
             rest, other = (self.bins.columns[j].rest for j in both)
+            columns = [self.metadata.columns[j] for j in both]
             known, rare = shares[: max(rest, 0)], shares[rest].sum()
             sure = known.max(axis=1).sum() >= (1.0 - RARE) * known.sum()
-            if one.strong and min(rest, other) >= 0 and sure and rare > FEW:
-                yield tuple(self.metadata.columns[j].name for j in both)
+            sure &= one.strong and min(rest, other) >= 0 and rare > FEW
+            if sure and all(column.original for column in columns):
+                yield tuple(column.name for column in columns)
 
 
 # --- Files ------------------------------------------------------------------------
