@@ -38,7 +38,7 @@ FOLDERS = {
     "skdpsynth/table": (4177, 33498, 11, 46),
     "skdpsynth/training": (1955, 13498, 9, 33),
     "skdpsynth/utils": (1535, 9088, 10, 33),
-    "tests": (30933, 277277, 120, 0),
+    "tests": (31022, 278388, 120, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
