@@ -265,15 +265,14 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             accountant.close()
             report = replace(accountant.report(), declared=declared_metadata(schema))
             costs = discovery.costs(accountant, float(metadata.classes.counts.sum()))
-            poor, notes = remarks(
-                model, plans, schema, report, costs, dependent=self._dependent
-            )
+            measured = getattr(self, "measurements_", Measurements(metadata))
+            told = model, plans, schema, report, costs, measured
+            poor, notes = remarks(*told, dependent=self._dependent)
             for note in self._remarks(plans):
                 notes.append(note)
                 _LOG.info(note)
             report = replace(report, notes=(*report.notes, *notes))
             complete = metadata.schema(schema)
-            measured = getattr(self, "measurements_", Measurements(metadata))
             measured.conclude(accountant, complete, report)
         except BaseException as error:
             self._forget()

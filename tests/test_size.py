@@ -23,13 +23,13 @@ FOLDERS = {
     "benchmarks": (1980, 15137, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2365, 14795, 25, 0),
-    "skdpsynth": (2056, 11291, 8, 18),
+    "skdpsynth": (2055, 11297, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
     "skdpsynth/linked": (2175, 15857, 10, 3),
     "skdpsynth/model": (1451, 11917, 5, 21),
-    "skdpsynth/measure": (6547, 50034, 16, 37),
+    "skdpsynth/measure": (6603, 50669, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
     "skdpsynth/privacy": (3726, 18028, 10, 30),
     "skdpsynth/sampling": (692, 4737, 3, 5),
@@ -38,13 +38,13 @@ FOLDERS = {
     "skdpsynth/table": (4177, 33498, 11, 46),
     "skdpsynth/training": (1936, 13368, 9, 32),
     "skdpsynth/utils": (1535, 9087, 10, 33),
-    "tests": (31106, 278939, 121, 0),
+    "tests": (31195, 280050, 121, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 225  # that are numbers, of modules
+CONSTANTS = 227  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 511  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 512  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 42688  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02

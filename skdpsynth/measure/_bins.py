@@ -177,6 +177,12 @@ class ColumnBins:
         """Bin of the rare categories and of 'other'; -1 in a numeric column."""
         return -1 if len(self.edges) else int(self.of_code[-2])
 
+    @property
+    def missing(self) -> int:
+        """Bin of missing values, which is the last; -1 if there is none."""
+        place = int(self.of_code[MISSING if len(self.edges) else -1])
+        return place if place > self.rest else -1
+
     def encode(
         self, uniforms: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> Ints:
@@ -198,17 +204,15 @@ class ColumnBins:
             for value in self.own_of(marginal.domain):
                 place = np.flatnonzero(self.edges == value.position)[0]
                 ends[:, self.of_code[value.code]] = left[place], right[place]
-            missing = self.of_code[MISSING]
         else:
             in_order = self.of_code[marginal.points.astype(np.int64)]
             ends[:, self.rest] = 0.0, 1.0  # 'other' alone stands for any category
             # Of a bin of several the last end stays, and the first beginning.
             ends[1, in_order] = marginal.cumulative[1:]
             ends[0, in_order[::-1]] = marginal.cumulative[-2::-1]
-            missing = self.of_code[-1] if self.of_code[-1] > self.rest else -1
         ends = marginal.missing + (1.0 - marginal.missing) * ends
-        if missing >= 0:
-            ends[:, missing] = 0.0, marginal.missing
+        if self.missing >= 0:
+            ends[:, self.missing] = 0.0, marginal.missing
         return ends
 
 

@@ -36,8 +36,10 @@ from skdpsynth.measure._relations import (
 )
 from skdpsynth.measure._shares import (
     COARSE_BINS,
+    FEW,
     MOST_TABLES,
     N_CELLS,
+    RARE,
     TRIPLE_COLUMNS,
     WIDE,
 )
@@ -583,6 +585,21 @@ class Measurements:
             shares = np.array([*map(bins.shares, ranks)])
             relations = complete(relations, answer, weights @ shares[self.joined])
         return relations
+
+    @property
+    def decided(self) -> Iterator[tuple[Hashable, ...]]:
+        """Columns whose frequent categories decide another one, and the rare not."""
+        for one in self.relations.each if self.has_pairs.any() else ():
+            both, shares = (one.parent, one.child), one.shares
+            if len(shares) < len(shares.T):
+                both, shares = both[::-1], shares.T
+            rest, other = (self.bins.columns[j].rest for j in both)
+            columns = [self.metadata.columns[j] for j in both]
+            known, rare = shares[: max(rest, 0)], shares[rest].sum()
+            sure = known.max(axis=1).sum() >= (1.0 - RARE) * known.sum()
+            sure &= one.strong and min(rest, other) >= 0 and rare > FEW
+            if sure and all(column.original for column in columns):
+                yield tuple(column.name for column in columns)
 
 
 # --- Files ------------------------------------------------------------------------

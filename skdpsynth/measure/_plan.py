@@ -32,6 +32,7 @@ import pandas as pd
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, Outline
 from skdpsynth.measure._discovery import Discovery, Labels
+from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._shares import FEW, LIKELY, LITTLE, N_CELLS, QUARTER, RARE, SURE
 from skdpsynth.measure._steps import (
     Categories,
@@ -79,6 +80,13 @@ _NO_CLOCKS = (
 _TEXTS = (
     "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
 )
+# From this part of the sum the largest numbers, of as many rows as the noise hides,
+# decide a mean: it, the largest one or zeros are off (25 %, 3 times, .02) in 7 to 27 %
+# of fits to 300 amounts in 3,000 rows x 9 columns, which look as the others do.
+_DECIDES = 0.15
+# A tail is heavy if it rises by this factor more than an exponential one: at epsilon 1
+# all do that are lognormal with deviation 2, and 2 % of exponential ones.
+_HEAVY = 1.3
 # What states a range, by the kind of a column.
 _BOUNDS = {
     **dict.fromkeys(("continuous", "timedelta"), "Continuous(low, high)"),
@@ -528,6 +536,7 @@ def remarks(
     declared: TableSchema,
     report: PrivacyReport,
     costs: Mapping[type, Cost],
+    measurements: Measurements,
     *,
     dependent: bool,
 ) -> tuple[str, list[str]]:
@@ -549,10 +558,8 @@ def remarks(
     measured = layout.target_column if layout.measured else None
     measured = None if layout.target in described else measured
     if measured is not None:
-        words = (
-            f"The target {layout.target!r} is modelled as a measurement, so it has no"
-        )
-        notes.append(f"{words} classes.")
+        words = f"The target {layout.target!r} is modelled as a measurement"
+        notes.append(f"{words}, so it has no classes.")
     of_table = _of_target(layout, metadata.classes, described)
     if report.private:
         little = Counter(chain.from_iterable(plan.notes for plan in plans)).items()
@@ -560,6 +567,10 @@ def remarks(
         unlearnt = {_unlearnt(plan, metadata.domains) for plan in plans}
         if dependent and all(unlearnt) and len(columns) > 1:
             of_table |= {f"all classes have {words}": [] for words in unlearnt}
+
+    for a, b in measurements.decided:
+        words = f"rare values of {a!r} come back with any {b!r}, if each has one"
+        of_table[f"{words} (state it: Determines({a!r}, {b!r}, {{...}}))"] = []
 
     def said(most: int, least: float) -> str:
         """Name so many columns of a remark, and gaps in so many rows."""
@@ -579,12 +590,8 @@ def remarks(
                 poor[_of_measured(kind, own.domain)].append(name)
             words, beside = _fate(kind, own, unclear)
             undeclared = column.original is column and column.name not in described
-            if (
-                not words
-                and undeclared
-                and kind == "integer"
-                and column is not measured
-            ):
+            whole = undeclared and kind == "integer" and column is not measured
+            if not words and whole:
                 words = _as_codes(own, n_rows)
             if not words and undeclared and kind not in ("boolean", "timedelta"):
                 words = lost * (not gaps) if is_numeric(column) else rare
@@ -618,11 +625,12 @@ def _of_measured(kind: str, own: Any) -> str:  # noqa: ANN401 - a domain of numb
 def _fate(kind: str, marginal: MarginalTransform, unclear: float) -> tuple[str, str]:
     """Return what a column lost, with the remedy, and what is beside its name."""
     if isinstance(own := marginal.domain, NumericDomain):
-        if not own.guessed:
-            return _of_few(marginal, own, unclear), ""
         words = "the range of {} is a guess, beyond which values are clipped (state it:"
         words = f"{words} {_BOUNDS[kind]}), also codes that are far off (special=[...])"
-        return words, ""
+        words = words if own.guessed else _of_few(marginal, own, unclear)
+        if words or kind == "datetime" or not has_many_numbers(own):
+            return words, ""
+        return _of_largest(marginal, own, unclear)
     n, rare = len(own.categories), own.other > RARE
     beside = f" ({n} kept, about {100 * own.other:.0f} % of its rows have others)"
     if n == 0 and (rare or not own.nullable):
@@ -672,6 +680,26 @@ def _of_few(marginal: MarginalTransform, own: NumericDomain, unclear: float) -> 
         return ""
     words = "some rows of {} are far from all others, as codes are, and may come back"
     return f"{words} as other numbers (list codes: special=[...], or na_values)"
+
+
+def _of_largest(
+    marginal: MarginalTransform, own: NumericDomain, unclear: float
+) -> tuple[str, str]:
+    """Return that the noise hides numbers that decide a mean or are a heavy tail."""
+    ranks = np.arange(RARE**2, 1.0, RARE**2)
+    values, _ = replace(marginal, missing=0.0).decode(ranks)
+    sizes = np.sort(np.abs(values[own.codes(values) == 0]))
+    amounts = (1.0 - marginal.missing) * len(sizes) / len(ranks)
+    if not 0.0 < unclear < amounts:  # fewer are named by `_of_few`
+        return "", ""
+    shares = np.minimum(np.array([16.0, 1.0]) * unclear / amounts, 1.0 - RARE)
+    start = np.quantile(sizes, 1.0 - shares[1])
+    decide = amounts < QUARTER and sizes[sizes >= start].sum() > _DECIDES * sizes.sum()
+    near, far = np.quantile(sizes - sizes[0], 1.0 - shares) / -np.log(shares)
+    words = "the largest values of {} are hardly clear of the noise, so these and the"
+    words = f"{words} mean may be wrong (a larger epsilon or fewer columns help)"
+    told = decide or 0.0 < _HEAVY * near < far
+    return (words, f" (from about {start:.3g} on)") if told else ("", "")
 
 
 def _as_codes(marginal: MarginalTransform, n_rows: float) -> str:

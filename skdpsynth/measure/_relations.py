@@ -301,6 +301,13 @@ def find_relations(
         # 1).
         no_more = strong and rest < min(LITTLE, _RARE * independent[~kept].sum())
         possible = np.where(kept if no_more else kept | ~rare, whole, 0.0)
+        # Missing in the same rows, as far as the noise of differences of counts tells.
+        gone = bins.columns[parent].missing, bins.columns[child].missing
+        both, each = table[gone], (pooled[a][gone[0]], pooled[b][gone[1]])
+        sure = SURE * math.sqrt(2.0) * std
+        if min(gone) >= 0 and both > sure > np.ptp([both, *each]):
+            possible[gone[0]], possible[:, gone[1]] = 0.0, 0.0
+            possible[gone] = both
         if possible.any():
             of_bins = possible / possible.sum()
             relations.append(Relation(parent, child, of_bins, strong))

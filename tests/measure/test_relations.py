@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import warnings
 from copy import copy
 from dataclasses import replace
 from functools import cache
@@ -19,7 +20,7 @@ from skdpsynth.measure._bins import ColumnBins, TableBins
 from skdpsynth.measure._relations import PairTables, find_relations
 from skdpsynth.privacy import GRID
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.schema import Categorical, Continuous, Determines, TableSchema
 
 # Relations are followed however short the fit of the mixture is.
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -288,3 +289,52 @@ def test_rare_codes_go_with_one_country_if_they_decide_it_and_with_all_if_not(de
     assert (
         most > 0.5 if decided else most < 0.2
     )  # .21 where none decides, or .47 if all
+
+
+@pytest.mark.parametrize("n_rows", [3_000, 20_000])
+def test_columns_are_missing_together_if_their_tables_do_not_deny_it(n_rows):
+    """Of three kinds, frozen noise; where a quarter has one of both, it stays so."""
+    rng = np.random.default_rng(0)
+    gone, half = rng.random((2, n_rows)) < [[0.2], [0.5]]
+    whole = {
+        "size": rng.normal(50, 9, n_rows),
+        "kind": rng.choice([*"abc"], n_rows),
+        "born": np.datetime64("1990", "s") + rng.integers(0, 10**9, n_rows),
+    }
+    for lost in (gone, gone & half):
+        table = pd.DataFrame({"age": rng.normal(40, 9, n_rows)} | whole)
+        table.loc[gone, ["age", "born"]] = None
+        table.loc[lost, ["size", "kind"]] = None
+        for seed in range(3):
+            with insecure_randomness(seed):
+                synth = MarginalSynthesizer(1.0, random_state=seed).fit(table)
+            found = synth.sample(n_rows, random_state=seed).isna()
+            torn = (found["age"] != found["size"]).mean()
+            assert abs(found.mean() - table.isna().mean()).max() < 0.03
+            assert found["age"].equals(found["born"])
+            assert found["size"].equals(found["kind"])
+            assert (torn == 0) if lost is gone else (0.05 < torn < 0.2)
+
+
+@pytest.mark.parametrize(("law", "n", "told"), [(1, 60, 1), (0.8, 60, 0), (1, 9, 0)])
+def test_a_column_that_decides_another_is_named_where_rare_values_do_not(law, n, told):
+    """Of codes and 5 countries, frozen noise; then what is stated is exact."""
+    rng, n_rows = np.random.default_rng(0), 3_000 if law == 1 else 20_000
+    code = rng.choice(n, n_rows, p=(shares := 1 / np.arange(1, n + 1)) / shares.sum())
+    country = np.where(rng.random(n_rows) < law, code % 5, rng.integers(0, 5, n_rows))
+    table = pd.DataFrame({"code": code, "country": country, "x": rng.random(n_rows)})
+    columns = {"code": Categorical([*range(n)]), "country": Categorical([*range(5)])}
+    decides = Determines("code", "country", {k: k % 5 for k in range(n)})
+    for rules in ([], [decides] * told):
+        schema = TableSchema(columns, rules=rules)
+        with insecure_randomness(0), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            synth = MarginalSynthesizer(1.0, schema=schema, random_state=0).fit(table)
+        words = "rare values of 'code' come back with any 'country', if each has one"
+        words += " (state it: Determines('code', 'country', {...}))"
+        assert (words in "".join(str(w.message) for w in caught)) == (
+            told and not rules
+        )
+        rows = synth.sample(n_rows, random_state=0)
+        wrong = (rows["code"] % 5 != rows["country"]).mean()
+        assert (wrong > 0.1) == (n == 60 and not (told and rules))
