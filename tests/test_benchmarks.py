@@ -22,6 +22,7 @@ QUICK = {
     "dependence": ("adult", ["real data", "independent"]),
     "training": ("adult", ["marginals", "G-PATE"]),
     "published": ("adult", ["DP-CGAN, as published"]),
+    "nist": ("ten columns", ["real data", "independent"]),
     "everyday": ("receipts", ["real data", "independent"]),
     "reproduction": ("thyroid", ["real data", "independent", "DP-CGAN, as published"]),
     "images": ("mnist-images", ["real data", "independent"]),
