@@ -20,7 +20,7 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names that it offers.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (1980, 15137, 10, 0),
+    "benchmarks": (2065, 15779, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2377, 14840, 25, 0),
     "skdpsynth": (1955, 10427, 8, 18),
@@ -38,14 +38,14 @@ FOLDERS = {
     "skdpsynth/table": (4177, 33498, 11, 46),
     "skdpsynth/training": (1955, 13498, 9, 33),
     "skdpsynth/utils": (1535, 9088, 10, 33),
-    "tests": (30933, 277277, 120, 0),
+    "tests": (30968, 277613, 120, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 228  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 550  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42556  # words of docs
+DOCS = 42918  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
