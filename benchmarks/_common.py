@@ -39,10 +39,11 @@ _TEXTS = ("code", "error", "by_classifier", "date", "warning")
 
 
 def split_rows(
-    table: pd.DataFrame, by: str, seed: int
+    table: pd.DataFrame, by: str | None, seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Split rows 80/20, with every label of a column in both parts alike."""
-    labels = None if table[by].dtype.kind == "f" else table[by]
+    plain = by is None or table[by].dtype.kind == "f"
+    labels = None if plain else table[by]
     parts = train_test_split(table, test_size=0.2, stratify=labels, random_state=seed)
     train, test = (part.reset_index(drop=True) for part in parts)
     return train, test

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from _tables import PIXELS
+from _tables import NIST_NUMBERS, PIXELS
 
 from skdpsynth.metrics import marginal_fidelity, shuffled, tstr_scores
 
@@ -56,6 +57,51 @@ def two_sample_area(test: pd.DataFrame, rows: pd.DataFrame) -> float:
     folds = StratifiedKFold(3)  # of rows that are shuffled already
     model = HistGradientBoostingClassifier(random_state=0)
     return float(cross_val_score(model, X, y, scoring="roc_auc", cv=folds).mean())
+
+
+# --- As NIST's Collaborative Research Cycle does ----------------------------------
+
+_N_BINS = 20  # of equal frequency, for numbers
+_REGION = "PUMA"
+
+
+def nist(table: Table, rows: pd.DataFrame, parts: Parts, seed: int) -> Row:
+    """Score rows beside those that were fitted, as NIST does, and find the worst."""
+    distances = k_marginal_distances(parts[0], rows)
+    own = {c: distances[[c in pair for pair in distances.index]].mean() for c in rows}
+    worst = pd.Series(own).idxmax()
+    return {"k_marginal": 500 * (2 - distances.mean()), "worst_column": worst}
+
+
+def k_marginal_distances(real: pd.DataFrame, rows: pd.DataFrame) -> pd.Series:
+    """Compute the L1 distance of every 2-way marginal; with a region, within regions.
+
+    Numbers are in bins of equal frequency of the real rows; missing is a bin.
+    """
+    both = pd.DataFrame({c: _codes(real[c], rows[c]) for c in real})
+    is_real = np.arange(len(both)) < len(real)
+    within = [_REGION] if _REGION in real else []
+    pairs = itertools.combinations(real.columns.drop(within), 2)
+    found = {}
+    for pair in pairs:
+        cell = both.groupby([*within, *pair]).ngroup().to_numpy()
+        shares = [
+            np.bincount(cell[part], minlength=cell.max() + 1) / part.sum()
+            for part in (is_real, ~is_real)
+        ]
+        found[pair] = float(np.abs(shares[0] - shares[1]).sum())
+    return pd.Series(found)
+
+
+def _codes(real: pd.Series, other: pd.Series) -> np.ndarray:
+    """Give bins a number, of real rows first; a census has N for missing."""
+    both = pd.concat([real, other], ignore_index=True)
+    if real.name in NIST_NUMBERS:
+        both = pd.to_numeric(both, errors="coerce")
+        edges = both.head(len(real)).quantile(np.arange(1, _N_BINS) / _N_BINS)
+        inner = np.searchsorted(edges.unique(), both, side="right")
+        return np.where(both.isna(), -1, inner)
+    return pd.factorize(both)[0]
 
 
 # --- Everyday tables --------------------------------------------------------------

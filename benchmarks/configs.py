@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import _scores
 import pandas as pd
 from _common import FLOOR, PUBLISHED, REAL, RESULTS
-from _tables import DECLARED, EVERYDAY, IMAGES, PAPERS, Table
+from _tables import DECLARED, EVERYDAY, IMAGES, NIST, PAPERS, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,6 +117,14 @@ CONFIGS = {
         epsilons=(1.0, 5.0),
         score=_scores.everyday,
         scores=_LEARNT,
+    ),
+    # The k-marginal score of NIST's Collaborative Research Cycle, 0 to 1000.
+    "nist": Config(
+        tables=NIST,
+        synthesizers=("marginals", FLOOR),
+        epsilons=(1.0, 10.0),
+        score=_scores.nist,
+        scores=("k_marginal",),
     ),
     # The figures of the papers: as published, without noise and with it; by default.
     "reproduction": Config(

@@ -20,7 +20,7 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names that it offers.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (1980, 15137, 10, 0),
+    "benchmarks": (2065, 15779, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2365, 14795, 25, 0),
     "skdpsynth": (2055, 11297, 8, 18),
@@ -38,14 +38,14 @@ FOLDERS = {
     "skdpsynth/table": (4177, 33498, 11, 46),
     "skdpsynth/training": (1936, 13368, 9, 32),
     "skdpsynth/utils": (1535, 9087, 10, 33),
-    "tests": (31195, 280050, 121, 0),
+    "tests": (31230, 280386, 121, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 227  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 512  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42688  # words of docs
+DOCS = 43051  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
