@@ -23,7 +23,7 @@ FOLDERS = {
     "benchmarks": (1980, 15137, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2377, 14840, 25, 0),
-    "skdpsynth": (1955, 10427, 8, 18),
+    "skdpsynth": (1947, 10402, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
@@ -45,7 +45,7 @@ CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 228  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 550  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42556  # words of docs
+DOCS = 42405  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
