@@ -67,6 +67,7 @@ _IN_PYTHON = {
     " a --schema",
     r"can read and write\.": "can read and write; fit --budget-total EPSILON DELTA"
     " makes one.",
+    r"\bplan\(\) shows": "'skdpsynth plan' shows",
     r"\bspecial=": '"special": ',
     r"privacy_unit='(.*?)', max_rows_per_unit=": r'"privacy_unit": "\1",'
     ' "max_rows_per_unit": ',

@@ -23,7 +23,7 @@ FOLDERS = {
     "benchmarks": (1980, 15137, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2377, 14840, 25, 0),
-    "skdpsynth": (1947, 10402, 8, 18),
+    "skdpsynth": (1948, 10406, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2050, 12809, 6, 5),

@@ -593,7 +593,7 @@ def remarks(
         parts = "; ".join(_texts(of_table | poor, most))
         return (
             f"Parts of the result are poor: {parts}. Use a larger epsilon, declare more"
-            " in a schema, or leave out columns; a plan shows the numbers."
+            " in a schema, or leave out columns; plan() shows the numbers."
         ) * bool(parts)
 
     return said(MOST_SHOWN, FEW), [*notes, *filter(None, [said(sys.maxsize, RARE)])]
