@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import skdpsynth
-from skdpsynth.exceptions import PersistenceError, SkdpsynthError
+from skdpsynth.exceptions import SkdpsynthError
 from skdpsynth.utils import (
     MOST_SHOWN,
     WIDTH,
@@ -71,16 +71,12 @@ _IN_PYTHON = {
     r"^The 'privacy_unit' of TableSchema (.*)'max_rows_per_unit'": r"--unit \1"
     "--max-rows",
     r"(?<!')\bn_samples\b": "-n",
-    r"\bn_rows=\.\.\., or class_counts={.*?}": "--rows, or --class-count LABEL=N ...",
-    r"class_counts={.*?}": "--class-count LABEL=N ...",
-    r"(?<!')\bn_rows\b": "--rows",
-    r"(?<!')\bclass_counts\b": "--class-count",
+    r"(?<!')\bn_rows\b(=\.\.\.)?": "--rows",
+    r"(?<!')\bclass_counts\b(={.*?})?": "--class-count LABEL=N ...",
     r"dtypes=df\.dtypes \(.*or here": "a TABLE, of which names and dtypes are read, or"
     " a --schema",
-    r"what save\(\) writes": "a MODEL that fit wrote",
     r"can read and write\.": "can read and write; fit --budget-total EPSILON DELTA"
     " makes one.",
-    r"anew by to_json": "anew by 'skdpsynth schema'",
     r"\bplan\(\) shows": "'skdpsynth plan' shows",
     r"\bspecial=": '"special": ',
     r"privacy_unit='(.*?)', max_rows_per_unit=": r'"privacy_unit": "\1",'
@@ -444,22 +440,21 @@ def _check_outputs(args: dict[str, Any]) -> None:
     names = ("table", "schema", "budget", "model", "synthetic", "test")
     given = [args[name] for name in names if args.get(name)]
     listed = [path if isinstance(path, list) else [path] for path in given]
-    used = [path.resolve() for path in chain.from_iterable(listed)]
+    files = [str(path) for path in chain.from_iterable(listed)]
+    # Of linked tables, written NAME=TABLE, what is behind the sign.
+    used = [Path(p).resolve() for f in files for p in (f, f.partition("=")[2]) if p]
     outputs = args.get("output", _STDOUT)
     for path in outputs if isinstance(outputs, list) else [outputs]:
         if path == outputs == _STDOUT:
             return
-        if path == _STDOUT or path.is_dir() or path.resolve() in used:
+        taken = path == _STDOUT or path.is_dir() or path.resolve() in used
+        if taken or not os.access(path.parent, os.W_OK):
             raise FileExistsError(
-                f"Expected a file of its own for the output. Got {str(path)!r}, which"
-                " is a folder, or used for something else; name another."
+                "Expected a file of its own for the output, in a folder that can be"
+                f" written to. Got {str(path)!r}, which is not, or is a folder, or used"
+                " for something else; name another."
             )
         check_new(path, overwrite=args["force"])
-        if not os.access(path.parent, os.W_OK):
-            raise PersistenceError(
-                "Expected a file in a folder that can be written to. Got"
-                f" {str(path)!r}; name another."
-            )
         used.append(path.resolve())
 
 

@@ -80,7 +80,7 @@ _DTYPES = ("float64", "float32", "int64", "int32", "bool")
 _ENTRY = {"dtype", "shape", "data_offsets"}  # of an array in the header
 _KEY = "skdpsynth"  # of the only metadata
 _DAMAGED = (
-    "Expected what save() writes. This is something else, or damaged, or a newer "
+    "Expected a saved synthesizer. This is something else, or damaged, or a newer "
     "version of skdpsynth wrote it. Save the synthesizer again, or get the file anew."
 )
 _OTHER_VERSION = (

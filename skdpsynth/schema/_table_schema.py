@@ -756,7 +756,7 @@ class TableSchema(Stated):
             except ValueError as error:
                 raise InvalidSchemaError(
                     f"Expected JSON. Got none ({error}); correct it, or write the"
-                    " schema anew by to_json."
+                    " schema anew."
                 ) from error
             _check_names(data, ["schema_version"])
             if (version := data.pop("schema_version")) != _VERSION:

@@ -149,7 +149,7 @@ def test_load_finds_the_class_or_says_what_is_there(tmp_path):
     with pytest.raises(PersistenceError, match="Got a Elsewhere; load it by the load"):
         skdpsynth.load(path)
     path.write_bytes(b"nothing")
-    with pytest.raises(PersistenceError, match="Expected what save"):
+    with pytest.raises(PersistenceError, match="Expected a saved synthesizer"):
         skdpsynth.load(path)
 
 
