@@ -70,34 +70,13 @@ class Savable(BaseEstimator):
 
         Notes
         -----
-        Not in the file: the `budget`, a `random_state` that is no int, and the state
-        of the sampling stream. A `torch.device` comes back as its name.
+        Not in the file: the `budget`, `measurements_`, a `random_state` that is no int,
+        and the state of the sampling stream. A `torch.device` comes back as its name.
         """
         check_is_fitted(self)
         check_new(path, overwrite=overwrite)
-        generator, generator_arrays = self._generator_state()
-        parameters = self.get_params(deep=False)
-        for name in NEVER_SAVED:
-            parameters.pop(name, None)
-        if not isinstance(self.random_state, Integral):
-            del parameters["random_state"]
         try:
-            table, arrays = self._model.to_state()
-            document = {
-                "format_version": FORMAT_VERSION,
-                "versions": {
-                    name: sys.modules[name].__version__ for name in _LIBRARIES
-                },
-                "synthesizer": type(self).__name__,
-                "parameters": {k: encode_parameter(v) for k, v in parameters.items()},
-                "schema": None if self.schema is None else self.schema.to_dict(),
-                "schema_": self.schema_.to_dict(),
-                "plans": [plan.to_json() for plan in self._plans],
-                "report": self._report.to_dict(),
-                "table": table,
-                "generator": generator,
-            }
-            write(path, document, {**arrays, **generator_arrays})
+            write(path, *self._state())
         except InvalidSchemaError as error:
             raise PersistenceError(str(error)) from error
 
@@ -122,6 +101,29 @@ class Savable(BaseEstimator):
         """
         with opened(path) as (document, arrays, _):
             return cls._restored(document, arrays)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what a file holds."""
+        generator, generator_arrays = self._generator_state()
+        parameters = self.get_params(deep=False)
+        for name in NEVER_SAVED:
+            parameters.pop(name, None)
+        if not isinstance(self.random_state, Integral):
+            del parameters["random_state"]
+        table, arrays = self._model.to_state()
+        document = {
+            "format_version": FORMAT_VERSION,
+            "versions": {name: sys.modules[name].__version__ for name in _LIBRARIES},
+            "synthesizer": type(self).__name__,
+            "parameters": {k: encode_parameter(v) for k, v in parameters.items()},
+            "schema": None if self.schema is None else self.schema.to_dict(),
+            "schema_": self.schema_.to_dict(),
+            "plans": [plan.to_json() for plan in self._plans],
+            "report": self._report.to_dict(),
+            "table": table,
+            "generator": generator,
+        }
+        return document, {**arrays, **generator_arrays}
 
     @classmethod
     def _restored(cls, document: Mapping[str, Any], arrays: Arrays) -> Self:

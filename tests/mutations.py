@@ -487,3 +487,32 @@ def scaled_by_test_rows(real, train, other):
     """Standardise features by the rows that are tested on as well."""
     both, others = real(np.vstack([train, other]), other)
     return both[: len(train)], others
+
+
+# --- Linked tables ------------------------------------------------------------------
+
+
+@mutation("skdpsynth.linked._tree", "weights_of")
+def child_weighs_as_its_parent(real, above, parent):
+    """Give each child the weight of its parent: a unit weighs as many as it has."""
+    _, steps = real(above, parent)
+    return above[parent], steps
+
+
+@mutation("skdpsynth.linked._tree", "row_hashes")
+def ties_by_place_in_the_file(real, frame, *args):
+    """Order rows that are equal in `order_by` as the file has them."""
+    return np.arange(len(frame), dtype=np.uint64)
+
+
+@mutation("skdpsynth.linked._tree", "_matched")
+def orphans_of_the_first_parent(real, own, other, secret):
+    """Let rows whose key names no parent hang on the first one."""
+    ours, theirs = real(own, other, secret)
+    return np.where(np.isin(ours, theirs), ours, theirs[0]), theirs
+
+
+@mutation("skdpsynth.linked._root:Root", "_learn")
+def contexts_of_private_parents(real, self, tree, drawn, *args):
+    """Fit chains to real parents, and their numbers of children."""
+    return real(self, tree, tree.frames[self.linked.root], *args)

@@ -41,7 +41,7 @@ ALLOWED = {
     "persistence": _FITTED | {"model", "saved"},
     "base": _FITTED | {"card", "persistence", "sampling"},
     "synthesizers": _ESTIMATORS,
-    "linked": _ESTIMATORS | {"saved", "synthesizers"},
+    "linked": _ESTIMATORS | {"persistence", "synthesizers"},
     "extension": _ESTIMATORS | {"synthesizers"},
     "evaluation": _ESTIMATORS | {"metrics", "synthesizers"},
     "audit": _ESTIMATORS | {"metrics", "synthesizers"},

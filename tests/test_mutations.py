@@ -57,6 +57,10 @@ FIRST_SEEN_BY = {
     "saved_in_single_precision": "persistence/test_round_trip.py -k round_trip",
     "whole_alpha_for_each_rate": "audit/test_bounds.py -k perfect_attack -m audit",
     "scaled_by_test_rows": "metrics/test_encode.py -k by_the_first_table",
+    "child_weighs_as_its_parent": "linked/test_tree.py -k weigh_one_together",
+    "ties_by_place_in_the_file": "linked/test_tree.py -k order_of_files",
+    "orphans_of_the_first_parent": "linked/test_tree.py -k hang_on_nothing",
+    "contexts_of_private_parents": "linked/test_linked.py -k unit_moves",
 }
 
 

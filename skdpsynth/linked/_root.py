@@ -207,7 +207,7 @@ class Root(MarginalSynthesizer):
         super()._restore_generator(document["root"], arrays)
         self.linked = LinkedSchema.from_json(document["schema"])
         self.rows = Rows.from_state(document["rows"]) if "rows" in document else None
-        self.models, self.metadata, self.measured = {}, {}, {}
+        self.models, self.metadata = {}, {}
         both = zip(self.linked.links, document["children"], strict=True)
         for k, (link, child) in enumerate(both):
             start, schema = f"link.{k}.", self.linked.schema_of(link.child)

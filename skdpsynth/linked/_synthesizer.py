@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.linked._root import Root, planned_model, share_of_pairs
 from skdpsynth.linked._rows import Rows
 from skdpsynth.linked._schema import LinkedSchema
 from skdpsynth.linked._tree import Tree
+from skdpsynth.persistence import Savable
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
-from skdpsynth.saved import opened
 from skdpsynth.schema import Column, Continuous, TableSchema
 from skdpsynth.synthesizers import MarginalSynthesizer
 from skdpsynth.utils import Document
@@ -26,7 +25,7 @@ from skdpsynth.utils.containers import converter
 from skdpsynth.utils.sklearn_compat import InstanceOf, fit_context, public_seed
 
 
-class LinkedSynthesizer(BaseEstimator):
+class LinkedSynthesizer(Savable):
     """Synthetic tables that hang on one another, with one guarantee per root row.
 
     A patient with all visits and prescriptions, or a household with its persons, is
@@ -57,8 +56,7 @@ class LinkedSynthesizer(BaseEstimator):
     delta_ : float
         Delta of the guarantee.
     measurements_ : dict of str to Measurements, or list of Measurement
-        All noisy tables that were released, by table; public. After `load` only those
-        of the root.
+        All noisy tables that were released, by table; public. Not after `load`.
 
     See Also
     --------
@@ -270,52 +268,8 @@ class LinkedSynthesizer(BaseEstimator):
         check_is_fitted(self)
         return self._root.model_card()
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the fitted synthesizer to one file: models and public metadata.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write.
-        overwrite : bool, default=False
-            Whether to replace a file that is there.
-
-        Raises
-        ------
-        FileExistsError
-            If there is such a file: what is in it may have cost a budget.
-        PersistenceError
-            If no file can hold the type of a column name.
-
-        Notes
-        -----
-        Not in the file: the `budget`, a `random_state` that is no int, `measurements_`
-        of the children, and the state of the sampling stream.
-        """
-        check_is_fitted(self)
-        self._root.save(path, overwrite=overwrite)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a synthesizer that `save` wrote; nothing in the file is executed.
-
-        Parameters
-        ----------
-        path : path-like
-            The file.
-
-        Returns
-        -------
-        LinkedSynthesizer
-            The fitted synthesizer, with a fresh sampling stream.
-
-        Raises
-        ------
-        PersistenceError
-            If the file is not one of this class, or damaged.
-        """
-        with opened(path) as (document, arrays, _):
-            return cls._restored(document, arrays)
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return self._root._state()
 
     @classmethod
     def _restored(cls, document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
@@ -351,9 +305,9 @@ class LinkedSynthesizer(BaseEstimator):
         self._root = root
         self._stream = np.random.default_rng([public_seed(self.random_state), 1])
         self.epsilon_, self.delta_ = root.epsilon_, root.delta_
-        self.measurements_: dict[str, Any] = dict(root.measured)
-        if hasattr(root, "measurements_"):
-            self.measurements_[root.linked.root] = root.measurements_
+        if hasattr(root, "measurements_"):  # a file has none
+            own = {root.linked.root: root.measurements_}
+            self.measurements_: dict[str, Any] = {**root.measured, **own}
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -143,6 +143,11 @@ class Tree(HoldsPrivateRows):
         hashes = row_hashes(frame, self.schema.schema_of(root), secret)
         order = np.lexsort((hashes, codes))
         first = order[np.diff(codes[order], prepend=codes.min() - 1) != 0]
+        if len(first) < 2:
+            raise InvalidTableError(
+                f"Expected at least 2 units. Got the same key {key!r} in all rows of"
+                f" {root!r}; name a column that says which rows are of one unit."
+            )
         self.frames[root] = frame.iloc[np.sort(first)].reset_index(drop=True)
 
     def _hang(self, link: Link, secret: bytes) -> None:

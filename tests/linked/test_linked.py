@@ -1,5 +1,6 @@
 """Fits and samples of `LinkedSynthesizer`: its guarantee, its ledger, its tables."""
 
+import logging
 import math
 
 import numpy as np
@@ -118,12 +119,19 @@ def neighbours(given):
     yield "first", "added", both
 
 
-def test_a_unit_moves_every_release_by_its_sensitivity_at_most():
-    """All else is equal: releases, noise, warnings, the fitted object, its samples."""
-    given = tables()
+def test_a_unit_moves_every_release_by_its_sensitivity_at_most(caplog):
+    """All else is equal: releases, noise, warnings, logs, the object, its samples."""
+    given, pairs, told = tables(), [], []
+    caplog.set_level(logging.DEBUG, "skdpsynth")
     synth = LinkedSynthesizer(100.0, schema=clinic(summaries=["day"]))
-    pairs = [*replayed_pairs(synth, given, neighbours(given), 0, "the unit")]
+    for pair in replayed_pairs(synth, given, neighbours(given), 0, "the unit"):
+        pairs.append(pair)
+        told += [record.getMessage() for record in caplog.records]
+        caplog.clear()
     assert [pair for pair in pairs if pair.findings] == []
+    each = len(told) // (1 + len(pairs))  # the first fit has no neighbour
+    assert each > 1
+    assert told == told[:each] * (1 + len(pairs))
     assert max(pair.shift for pair in pairs) > 0.5
 
 
@@ -205,5 +213,6 @@ def test_a_file_draws_the_same_tables(tmp_path):
         for name, own in ours.items():
             pd.testing.assert_frame_equal(own, theirs[name])
         assert str(again.privacy_report()) == str(synth.privacy_report())
+        assert not hasattr(again, "measurements_")  # as of one table
     with pytest.raises(PersistenceError, match="LinkedSynthesizer"):
         MarginalSynthesizer.load(tmp_path / "clinic.skdp")

@@ -309,6 +309,12 @@ def test_one_row_of_a_key_is_used_whatever_the_order_of_the_file():
     pd.testing.assert_series_equal(*ages)
 
 
+def test_one_key_in_all_rows_of_the_root_is_refused_by_its_name():
+    patients = tables()["patients"].assign(patient=7)
+    with pytest.raises(InvalidTableError, match="same key 'patient' in all rows of"):
+        tree_of({**tables(), "patients": patients})
+
+
 def test_root_rows_without_a_key_are_units_of_their_own():
     given = tables()
     given["patients"]["patient"] = given["patients"]["patient"].astype("Int64")
