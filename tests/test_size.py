@@ -22,7 +22,7 @@ FOLDERS = {
     ".ci": (44, 296, 1, 0),
     "benchmarks": (2065, 15779, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2365, 14795, 25, 0),
+    "examples": (2511, 15931, 26, 0),
     "skdpsynth": (2052, 11343, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
@@ -45,7 +45,7 @@ CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 227  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 512  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42888  # words of docs
+DOCS = 42892  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
