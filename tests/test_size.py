@@ -29,7 +29,7 @@ FOLDERS = {
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
     "skdpsynth/linked": (2134, 15809, 10, 3),
     "skdpsynth/model": (1451, 11917, 5, 21),
-    "skdpsynth/measure": (6603, 50669, 16, 37),
+    "skdpsynth/measure": (6604, 50680, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
     "skdpsynth/privacy": (3726, 18028, 10, 30),
     "skdpsynth/sampling": (692, 4737, 3, 5),
@@ -44,8 +44,8 @@ FOLDERS = {
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 227  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 512  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42892  # words of docs
+LITERALS = 513  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 42906  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

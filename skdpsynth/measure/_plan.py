@@ -693,12 +693,13 @@ def _of_largest(
     if not 0.0 < unclear < amounts:  # fewer are named by `_of_few`
         return "", ""
     shares = np.minimum(np.array([16.0, 1.0]) * unclear / amounts, 1.0 - RARE)
+    enough = 16.0 * unclear < amounts  # of fewer rows no tail is told from noise
     start = np.quantile(sizes, 1.0 - shares[1])
     decide = amounts < QUARTER and sizes[sizes >= start].sum() > _DECIDES * sizes.sum()
     near, far = np.quantile(sizes - sizes[0], 1.0 - shares) / -np.log(shares)
     words = "the largest values of {} are hardly clear of the noise, so these and the"
     words = f"{words} mean may be wrong (a larger epsilon or fewer columns help)"
-    told = decide or 0.0 < _HEAVY * near < far
+    told = decide or (enough and 0.0 < _HEAVY * near < far)
     return (words, f" (from about {start:.3g} on)") if told else ("", "")
 
 
