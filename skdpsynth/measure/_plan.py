@@ -630,6 +630,8 @@ def _fate(kind: str, marginal: MarginalTransform, unclear: float) -> tuple[str, 
         words = words if own.guessed else _of_few(marginal, own, unclear)
         if words or kind == "datetime" or not has_many_numbers(own):
             return words, ""
+        if words := _of_list(marginal, own):
+            return words, ""
         return _of_largest(marginal, own, unclear)
     n, rare = len(own.categories), own.other > RARE
     beside = f" ({n} kept, about {100 * own.other:.0f} % of its rows have others)"
@@ -680,6 +682,19 @@ def _of_few(marginal: MarginalTransform, own: NumericDomain, unclear: float) -> 
         return ""
     words = "some rows of {} are far from all others, as codes are, and may come back"
     return f"{words} as other numbers (list codes: special=[...], or na_values)"
+
+
+def _of_list(marginal: MarginalTransform, own: NumericDomain) -> str:
+    """Return that some numbers come between frequent ones, which are far apart."""
+    listed = np.array([value for value, _ in own.frequent])
+    apart = len(listed) and np.ptp(listed) > FEW_NUMBERS * len(listed)
+    if not (own.integer and apart):
+        return ""
+    values, _ = replace(marginal, missing=0.0).decode(np.arange(RARE**2, 1.0, RARE**2))
+    steps = own.whole_steps(values[own.codes(values) == 0])
+    between = float(1.0 - np.isin(steps, listed).mean())
+    words = "{} has a few values, such as prices, and others between them come back"
+    return f"{words} (Categorical([...]))" * (2 * RARE < between < QUARTER)
 
 
 def _of_largest(
