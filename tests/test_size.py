@@ -38,7 +38,7 @@ FOLDERS = {
     "skdpsynth/table": (4177, 33498, 11, 46),
     "skdpsynth/training": (1936, 13368, 9, 32),
     "skdpsynth/utils": (1535, 9087, 10, 33),
-    "tests": (31344, 281400, 122, 0),
+    "tests": (31370, 281600, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone

@@ -122,6 +122,16 @@ def test_a_search_pays_for_every_candidate_in_every_fold_and_for_the_refit():
     assert search.best_estimator_[0].budget is budget
 
 
+def test_a_search_tells_whether_a_loop_is_worth_its_budget():
+    """None, or those of "auto", which are in the last fit."""
+    synth = clone(PLAIN["DPCGANSynthesizer"]).set_params(epsilon=20.0, schema=SCHEMA)
+    grid = {"dpcgansynthesizer__n_iter": [0, "auto"]}
+    asked = make_pipeline(synth, GaussianNB()), grid
+    search = GridSearchCV(*asked, cv=2, refit=lambda results: 1).fit(X, Y)
+    assert search.cv_results_["mean_test_score"].min() > 0.8
+    assert search.best_estimator_[0].n_iter_ == 10
+
+
 def test_candidates_that_share_a_table_pay_for_it_once(tmp_path):
     """imblearn's cache: one release for each fold, however many classifiers see it."""
     budget = PrivacyBudget(2.0, 1e-3)

@@ -16,6 +16,7 @@ from skdpsynth import IndependentSynthesizer, TableSchema
 from skdpsynth.__main__ import main
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import Continuous, Datetime
+from skdpsynth.table import csv_kinds
 from skdpsynth.table.csv_files import CsvFile, CsvForm
 from skdpsynth.table.csv_kinds import as_cells, check_csv, found_kinds
 
@@ -143,6 +144,21 @@ def test_few_numbers_beside_a_word_for_missing_are_numbers(odd):
     assert schema.kinds["x"].tag == ("categorical" if odd == "z" else "continuous")
     told = any(f"--na-values={odd}" in hint for hint in hints.values())
     assert told == (odd != "z")
+
+
+def test_a_form_is_tried_on_the_first_texts(monkeypatch):
+    """On all texts are tried those alone that fit there: 11 s became 3."""
+    tried = []
+    real = csv_kinds._alike
+
+    def noted(texts, *others):
+        tried.append(len(texts))
+        return real(texts, *others)
+
+    monkeypatch.setattr(csv_kinds, "_alike", noted)
+    for cells in (written(TIMES, "%d.%m.%Y %H:%M:%S"), [f"t{n}" for n in range(300)]):
+        found_kinds(write(cells))
+    assert tried.count(300) == 1 < len(tried)
 
 
 @pytest.mark.parametrize("mark", ["-", "unknown"])
