@@ -29,7 +29,7 @@ FOLDERS = {
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
     "skdpsynth/linked": (2134, 15809, 10, 3),
     "skdpsynth/model": (1451, 11917, 5, 21),
-    "skdpsynth/measure": (6604, 50680, 16, 37),
+    "skdpsynth/measure": (6619, 50841, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
     "skdpsynth/privacy": (3726, 18028, 10, 30),
     "skdpsynth/sampling": (692, 4737, 3, 5),
