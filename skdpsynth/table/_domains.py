@@ -640,7 +640,8 @@ class MarginalTransform:
         present = max(1.0 - missing, 1e-12)
         scale = present * max(sum(own) / present, 1.0)
         cumulative = np.concatenate(([0.0], np.cumsum(masses)))
-        cumulative *= (1.0 - sum(own) / scale) / cumulative[-1]
+        # Rounding must not leave less than nothing to the cells.
+        cumulative *= max(1.0 - sum(own) / scale, 0.0) / cumulative[-1]
         points = cells
         for (_, _, place), share in zip(domain.own, own, strict=False):
             if not share > 0:

@@ -338,3 +338,13 @@ def test_moments_are_those_of_the_scores_of_drawn_values(kind):
     assert std == pytest.approx(scores.std(), abs=0.012)
     covariance = ((scores - scores.mean()) * normal).mean()
     assert slope == pytest.approx(covariance, abs=0.02)
+
+
+def test_zeros_and_missing_values_may_be_all_that_is_there():
+    """Of 1,000 shares that add up to 1 but for rounding, which left less than 0."""
+    for zero, missing in np.random.default_rng(0).dirichlet([1, 1], 1_000).tolist():
+        given = {"own": [zero], "missing": missing}
+        marginal = MarginalTransform.numeric(NUMBERS, CELLS, MASSES, **given)
+        values, gone = marginal.decode(np.linspace(0.001, 0.999, 200))
+        assert gone.mean() == pytest.approx(missing, abs=0.01)
+        assert (values[~gone] == 0).all()
