@@ -45,7 +45,7 @@ CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 227  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 513  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42906  # words of docs
+DOCS = 42907  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
