@@ -245,8 +245,8 @@ def _sample(args: Args) -> None:
                 f" tables whose names are those of files. Got {str(args.output)!r} and"
                 f" {[*synthesizer.schema.tables]!r}; name one, or sample in Python."
             )
-        args.output.mkdir()
         tables = synthesizer.sample(args.rows, random_state=args.seed)
+        args.output.mkdir()
         for name, rows in tables.items():
             schema = replace(synthesizer.schema.schema_of(name), **_said(args))
             _write_rows(args, args.output / f"{name}.csv", iter([rows]), schema)
@@ -355,6 +355,8 @@ def _synthesizer(args: Args, schema: TableSchema | skdpsynth.LinkedSchema) -> An
         settings["target"] = args.target
     elif args.synthesizer == "marginal":
         kind = skdpsynth.LinkedSynthesizer  # no other keeps an order
+        if args.target:
+            raise ValueError("Expected the target in the schema. Got --target.")
     synthesizer = kind(**settings, schema=schema)
     if args.risk is not None:
         from skdpsynth.privacy import epsilon_for
@@ -374,9 +376,11 @@ def _said(args: Args, **flags: str) -> dict[str, Any]:
 
 def _linked_schema(args: Args) -> skdpsynth.LinkedSchema | None:
     """Return a schema of linked tables if the file is one."""
-    if args.schema is None or "linked_version" not in parse_json(
-        read_text(args.schema)
-    ):
+    try:
+        data = parse_json(read_text(args.schema)) if args.schema else None
+    except ValueError:  # `_read_schema` says where
+        return None
+    if not isinstance(data, dict) or "linked_version" not in data:
         return None
     flags = [f"--{own}" for own in ("target", "unit", "max_rows") if vars(args)[own]]
     flags += ["--synthesizer"] * (args.synthesizer != "marginal")
@@ -530,7 +534,7 @@ _TABLE = _type(
     "a file named .csv (.tsv, .csv.gz) or .parquet, or a folder of these",
 )
 _COUNT = _type(_label_and_rows, all, "LABEL=N with at least one row")
-_TABLES = _output(".csv", ".tsv", ".parquet", "")
+_TABLES = _output(".csv", ".tsv", ".parquet")
 _MANY: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 _FLAG: dict[str, Any] = {"action": "store_true"}
 # By flags and, after a colon, what tells an argument from others of the same flags.
@@ -589,7 +593,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--drop": {"metavar": "COLUMN", "help": "not to be in the table", **_MANY},
     "-o/--output": {"type": Path, "default": _STDOUT},
     "-o/--output:page": {**_output(".html", ".md"), "default": _STDOUT},
-    "-o/--output:rows": _TABLES,
+    "-o/--output:rows": _output(".csv", ".tsv", ".parquet", ""),
     "-o/--output:parts": {**_TABLES, "nargs": 2, "metavar": ("TRAIN", "TEST")},
     "--force": {**_FLAG, "help": "replace the output file"},
 }

@@ -23,11 +23,11 @@ FOLDERS = {
     "benchmarks": (2065, 15779, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2511, 15931, 26, 0),
-    "skdpsynth": (2052, 11343, 8, 18),
+    "skdpsynth": (2056, 11378, 8, 18),
     "skdpsynth/audit": (2130, 11663, 7, 14),
     "skdpsynth/datasets": (355, 1447, 2, 6),
     "skdpsynth/evaluation": (2050, 12809, 6, 5),
-    "skdpsynth/linked": (2134, 15809, 10, 3),
+    "skdpsynth/linked": (2146, 15895, 10, 3),
     "skdpsynth/model": (1451, 11917, 5, 21),
     "skdpsynth/measure": (6619, 50841, 16, 37),
     "skdpsynth/metrics": (2327, 13972, 8, 32),
@@ -38,14 +38,14 @@ FOLDERS = {
     "skdpsynth/table": (4178, 33501, 11, 46),
     "skdpsynth/training": (1936, 13368, 9, 32),
     "skdpsynth/utils": (1535, 9087, 10, 33),
-    "tests": (31380, 281713, 122, 0),
+    "tests": (31408, 282033, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 227  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 513  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 42907  # words of docs
+DOCS = 42917  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -44,7 +44,7 @@ from skdpsynth.table import (
     declared_metadata,
     largest_remainder,
 )
-from skdpsynth.utils import EXCESS
+from skdpsynth.utils import EXCESS, require
 from skdpsynth.utils.arrays import Floats, Ints
 
 # Of the squared mu: what the root has; the links share the rest equally. With .2 and .3
@@ -166,14 +166,14 @@ class Root(MarginalSynthesizer):
 
     def draw(
         self, n_roots: int, rng: np.random.Generator
-    ) -> Iterator[tuple[str, pd.DataFrame, TableLayout]]:
-        """Draw synthetic tables, parents first, with the layout of each."""
+    ) -> Iterator[tuple[str, pd.DataFrame, TableLayout, Ints]]:
+        """Draw synthetic tables, parents first, with layouts and places of parents."""
         root, metadata = self.linked.root, self._model.metadata
         seed = int(rng.integers(2**31 - 1))
         frame = self.sample(n_roots, random_state=seed, output="pandas")
         values = {root: values_of(frame, pairs_of(metadata))}
         shown = [name for name in frame if not str(name).startswith(HIDDEN)]
-        yield root, frame[shown], metadata.layout
+        yield root, frame[shown], metadata.layout, np.arange(n_roots)
         for link in self.linked.links:
             model, metadata = self.models[link.child], self.metadata[link.child]
             n = numbers_of(link, model, values[link.parent])
@@ -187,7 +187,7 @@ class Root(MarginalSynthesizer):
             place = [column.name for column in listed].index(link.key)
             keys = unread_values(listed[place], metadata, 0, len(n))
             child.isetitem(place, keys.take(parent).set_axis(child.index))
-            yield link.child, child, metadata.layout
+            yield link.child, child, metadata.layout, parent
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         document, arrays = super()._generator_state()
@@ -207,6 +207,9 @@ class Root(MarginalSynthesizer):
         super()._restore_generator(document["root"], arrays)
         self.linked = LinkedSchema.from_json(document["schema"])
         self.rows = Rows.from_state(document["rows"]) if "rows" in document else None
+        if self.rows is not None:
+            stated = LinkedSchema.of_rows(self.rows.schema)
+            require(stated == self.linked, "rows of another schema")
         self.models, self.metadata = {}, {}
         both = zip(self.linked.links, document["children"], strict=True)
         for k, (link, child) in enumerate(both):

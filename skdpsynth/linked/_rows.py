@@ -11,6 +11,7 @@ from skdpsynth.linked._schema import LinkedSchema, of_rows_alone
 from skdpsynth.privacy import Parts
 from skdpsynth.schema import TableSchema, decode_value, encode_value
 from skdpsynth.table import open_table
+from skdpsynth.utils.arrays import Ints
 from skdpsynth.utils.dtypes import is_missing
 
 
@@ -34,9 +35,10 @@ class Rows(NamedTuple):
         form = cls(schema, columns, layout.container)
         return form, dict(zip(names, tables, strict=True))
 
-    def joined(self, units: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-        """Undo `parted` for drawn tables, whose units are numbered from 0 on."""
-        place = rows[self.schema.privacy_unit].astype("int64")
+    def joined(
+        self, units: pd.DataFrame, rows: pd.DataFrame, place: Ints
+    ) -> pd.DataFrame:
+        """Undo `parted` for drawn tables; `place` has the unit of each row."""
         whose = units[[*self.schema.per_unit]].take(place).set_axis(rows.index)
         return pd.concat([rows, whose], axis=1)[[*self.columns]]
 

@@ -260,11 +260,18 @@ class LinkedSchema:
             )
         constant = {unit, *schema.per_unit}
         plain, parts = of_rows_alone(schema), []
+        for rule in schema.rules:
+            if {*rule.names} & constant not in (set(), {*rule.names}):
+                raise InvalidSchemaError(
+                    f"The rule {rule} is about columns of units and of their rows."
+                    " Expected one of both where rows have an order; drop the rule, or"
+                    " compute the column afterwards."
+                )
         for of_units in (True, False):
             columns = {
                 name: kind
                 for name, kind in schema.columns.items()
-                if name != unit and (name in constant) == of_units
+                if (name in constant) == of_units
             }
             rules = [r for r in schema.rules if (r.names[0] in constant) == of_units]
             target = schema.target if schema.target in columns else None

@@ -208,9 +208,9 @@ class LinkedSynthesizer(Savable):
             rng = np.random.default_rng(public_seed(random_state))
         drawn, rows = [*self._root.draw(n_roots, rng)], self._root.rows
         if rows is not None:
-            frame = rows.joined(*(own for _, own, _ in drawn))
-            return converter(rows.container)(frame)
-        return {name: converter(form.container)(own) for name, own, form in drawn}
+            (_, units, *_), (_, own, _, place) = drawn
+            return converter(rows.container)(rows.joined(units, own, place))
+        return {name: converter(form.container)(own) for name, own, form, _ in drawn}
 
     def plan(self, n_roots: int) -> pd.DataFrame:
         """Return what the budget allows, before any data is touched.

@@ -569,7 +569,7 @@ def remarks(
             of_table |= {f"all classes have {words}": [] for words in unlearnt}
 
     for a, b in measurements.decided:
-        words = f"rare values of {a!r} come back with any {b!r}, if each has one"
+        words = f"if each {a!r} has one {b!r}, rare ones come back with a wrong one"
         of_table[f"{words} (state it: Determines({a!r}, {b!r}, {{...}}))"] = []
 
     def said(most: int, least: float) -> str:

@@ -16,7 +16,7 @@ from skdpsynth import (
 )
 from skdpsynth.audit._replay import replayed_pairs
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.schema import Categorical, Continuous, Datetime, Derived
+from skdpsynth.schema import Categorical, Continuous, Datetime, Derived, Identifier
 
 SCHEMA = TableSchema(
     {
@@ -121,3 +121,31 @@ def test_rules_of_rows_and_of_units_hold():
     synth = LinkedSynthesizer(5.0, schema=schema, random_state=0).fit(table)
     drawn = synth.sample(100, random_state=0)
     assert (drawn["until"] == drawn["born"].astype(int) + 80).all()
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "pattern"])
+def test_keys_of_units_may_be_of_any_kind(kind):
+    """Rows go to their unit by its place, not by what its key looks like."""
+    table, schema = visits(), SCHEMA
+    number = table["person"].fillna(500).astype(int)
+    if kind == "pattern":
+        keys = Identifier(pattern="P####")
+        schema = replace(SCHEMA, columns={**SCHEMA.columns, "person": keys})
+        table["person"] = "P" + number.astype(str).str.zfill(4)
+    else:
+        days = number.to_numpy().astype("M8[D]").astype(kind)
+        table["person"] = np.where(table["person"].isna(), np.datetime64("NaT"), days)
+    synth = LinkedSynthesizer(5.0, schema=schema, random_state=0).fit(table)
+    drawn = synth.sample(200, random_state=0)
+    assert drawn["person"].dtype == table["person"].dtype
+    assert 100 < drawn["person"].nunique() <= 200
+    assert drawn.groupby("person")["born"].nunique().max() == 1
+    assert kind != "pattern" or drawn["person"].str.fullmatch(r"P\d{4}").all()
+
+
+def test_a_rule_of_units_and_rows_is_refused_by_name():
+    columns = {**SCHEMA.columns, "sum": Continuous(1920, 2100, integer=True)}
+    rule = Derived("sum", "born + lab")
+    schema = replace(SCHEMA, columns=columns, rules=[rule])
+    with pytest.raises(InvalidSchemaError, match="of units and of their rows"):
+        LinkedSynthesizer(5.0, schema=schema).plan(100)

@@ -330,7 +330,7 @@ def test_a_column_that_decides_another_is_named_where_rare_values_do_not(law, n,
         with insecure_randomness(0), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             synth = MarginalSynthesizer(1.0, schema=schema, random_state=0).fit(table)
-        words = "rare values of 'code' come back with any 'country', if each has one"
+        words = "if each 'code' has one 'country', rare ones come back with a wrong one"
         words += " (state it: Determines('code', 'country', {...}))"
         assert (words in "".join(str(w.message) for w in caught)) == (
             told and not rules
